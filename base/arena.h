@@ -1,4 +1,4 @@
-/* Memory of texts and lists that live together and are freed all at once: small, as of base/small.h. */
+/* Memory for texts and lists that live together and are freed at once. They are small, as in base/small.h. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 

@@ -9,7 +9,7 @@
 circe_status file_write_text(const char *path, const char *text, size_t bytes);
 
 struct circe__atomic;
-/* Ends the writing of a file (files/atomic.h), whatever problem (an errno) came before: CIRCE_ERR_WRITE names it. */
+/* Ends the writing of a file (files/atomic.h). If there was a problem before (an errno), CIRCE_ERR_WRITE names it. */
 circe_status file_finish(struct circe__atomic *file, const char *path, int problem);
 circe_status file_refuse(const char *path, int problem);
 

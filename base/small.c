@@ -11,7 +11,7 @@ enum { RESERVE_BYTES = 1 << 20 };
 static _Atomic(void *) reserve;
 static atomic_uint shortages;
 
-/* Whether there is hope that the next attempt succeeds. */
+/* Releases the reserve. Returns whether another attempt may succeed. */
 static bool give_up_reserve(void) {
     void *block = atomic_exchange(&reserve, NULL);
     atomic_fetch_add(&shortages, 1);

@@ -1,8 +1,8 @@
-/* Before anything else: is there address space for OpenBLAS?
+/* Checks, before anything else, that there is address space for OpenBLAS.
  *
- * Where there is not (ulimit -v), its allocator asks again and again, for ever, and it does so when it is loaded,
- * before main. The functions of .preinit_array run before the constructors of libraries; they may use little more than
- * system calls. What a job needs beyond that is asked for when a context is made. */
+ * If there is not (ulimit -v), OpenBLAS's allocator retries forever, and it does so while it is loaded, before main.
+ * The functions of .preinit_array run before the constructors of libraries, and may use little more than system calls.
+ * What a job needs beyond that is claimed when its context is created. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

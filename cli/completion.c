@@ -13,7 +13,7 @@ static void put_visible_commands(FILE *out) {
     }
 }
 
-/* Whether file names may follow: those of paths, and of variables, which name a file and perhaps columns of it. */
+/* Whether file names may follow: for paths, and for variables, which name a file and perhaps some of its columns. */
 static bool takes_files(const circe_option *option) {
     return option->kind == CIRCE_OPTION_PATH || strncmp(option->value, "FILE", 4) == 0;
 }

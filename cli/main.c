@@ -1,4 +1,4 @@
-/* The command circe: finds the command that is asked for and runs it. */
+/* The command circe: finds the requested subcommand and runs it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,8 +79,8 @@ static int cmd_generate_reference(const args *arguments) {
     return reference_write_all(arguments->argument);
 }
 
-/* A command that several processes do together, where mpirun or srun started several; `parsed` is what became of its
- * arguments. */
+/* Runs a command together with the other processes if mpirun or srun started several. `parsed` is the status of parsing
+ * its arguments. */
 static int run_by_ranks(int (*run)(const args *), const args *arguments, int parsed) {
     int status = together_open();
     if (status != EXIT_DONE) return status;
@@ -138,10 +138,10 @@ static int run(int argc, char **argv) {
     return EXIT_INPUT;
 }
 
-/* Of oneDNN's threads, which are OpenMP's: those that wait spin for a millisecond by default. The library's own
- * threads, and whatever else has the core, cannot run meanwhile, and a network for images takes 5 to 10 times as long
- * on a busy machine. Some microseconds cost nothing and yield. OpenMP reads this when the program is loaded, so it is
- * loaded again.
+/* oneDNN uses OpenMP's threads, which spin for a millisecond by default when they wait. The library's own threads and
+ * other programs cannot use the core during that time, so a network for images takes 5 to 10 times as long on a busy
+ * machine. Spinning for some microseconds costs nothing. OpenMP reads this setting when the program is loaded, so the
+ * program starts itself again.
  */
 static void wait_politely(char **argv) {
     if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL) return;

@@ -57,7 +57,7 @@ extern const char spec_files[];
 extern const char spec_exit_status[];
 extern const spec_example spec_tour[SPEC_MAX_EXAMPLES];
 
-/* NULL where there is none. */
+/* NULL if there is none. */
 const spec_command *spec_find_command(const char *name);
 /* Its rows, those of the job first: how many there are, and one of them. */
 size_t spec_n_rows(const spec_command *command);

@@ -1,7 +1,7 @@
 /* The sprites of dSprites, to the pixel.
  *
- * The published pictures are what a graphics card makes of polygons, and so are these. A sprite of scale s, orientation
- * o and centre (c_x, c_y), in pixels with y down, has the corners
+ * The published pictures are polygons that a graphics card filled, and these follow the same rules. A sprite of scale
+ * s, orientation o and centre (c_x, c_y), in pixels with y down, has the corners
  *
  *     x = c_x + s (cos o u + sin o v)     c_x = 16 + 32 k/31, k = 0..31
  *     y = c_y + s (cos o v - sin o u)     c_y likewise

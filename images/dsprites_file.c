@@ -1,8 +1,8 @@
 /* The published file of dSprites: reading.
  *
  * An .npz is a zip of .npy members; here only `imgs` counts, uint8 of 0 and 1, (images, 64, 64), deflated 115-fold in
- * the published file. Its 3 GB are never held: blocks of pictures are inflated (io/npz.c), checked, and packed 8 pixels
- * a byte. Cost: that of inflating. */
+ * the published file. Its 3 GB are never held: blocks of pictures are inflated (io/npz.c), checked, and packed, 8
+ * pixels per byte. The cost is that of inflating. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -220,7 +220,7 @@ void dsprites_task_use(dsprites_task *task, const uint8_t *bits) {
 
 static bool is_wanted(unsigned parts, int kind) { return parts == 0 || (parts >> kind & 1) != 0; }
 
-/* row (737280) := where each picture will lie, -1 where it does not occur; images := theirs, ascending; how many. */
+/* row (737280) := where each picture will lie, -1 if it does not occur; images := theirs, ascending; how many. */
 static int64_t collect(const dsprites_task *task, unsigned parts, int32_t *row, int32_t *images) {
     int32_t n = 0;
     for (int64_t image = 0; image < DSPRITES_IMAGES; image++) row[image] = -1;

@@ -4,9 +4,9 @@
  *     latents_classes  int64    (images, 6)        colour (0), shape, scale, orientation, x, y
  *     latents_values   float64  (images, 6)        dsprites_values_of
  *
- * The members are made while libzip deflates them, a sprite in its 1,024 positions at a time, so that 4 MB are held and
- * not 3 GB: each member is a source of bytes that libzip reads from. What it writes goes through files/atomic.h, by
- * another source: beside, synced, renamed. Cost: that of deflating 3 GB. */
+ * The members are made while libzip deflates them, one sprite in its 1,024 positions at a time, so that 4 MB are in
+ * memory instead of 3 GB. Each member is a source of bytes that libzip reads from. The output goes through
+ * files/atomic.h, by another source. The cost is that of deflating 3 GB. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -59,7 +59,7 @@ typedef struct member {
 } member;
 
 /* Eight pixels are the bits of a byte: it is repeated in the eight bytes of a number, each keeps a bit of its own, the
- * first the most significant, and becomes 1 where that is set. */
+ * first the most significant, and becomes 1 if that is set. */
 static void unpack(const uint8_t *bits, uint8_t *pixels) {
     for (int i = 0; i < DSPRITES_BYTES; i++) {
         uint64_t kept = bits[i] * UINT64_C(0x0101010101010101) & UINT64_C(0x0102040810204080);
@@ -175,7 +175,7 @@ static zip_int64_t open_member(member *m) {
     return 0;
 }
 
-/* What libzip asks of a source that it reads from. */
+/* Answers libzip's requests to a source that it reads from. */
 static zip_int64_t member_call(void *user, void *data, zip_uint64_t bytes, zip_source_cmd_t command) {
     member *m = user;
     switch (command) {

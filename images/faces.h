@@ -30,7 +30,7 @@ int64_t faces_width(int64_t height);
 void faces_light_direction(faces_light light, float direction[3]);
 void faces_pose_direction(int pose, float direction[3]);
 
-/* ---- rendering: head, then its distances (once an identity), then a view (once a pose), then pictures ------------ */
+/* ---- rendering: head, then its distances (once per identity), then a view (once per pose), then pictures ---- */
 
 typedef struct faces_model faces_model;
 typedef struct faces_view faces_view;
@@ -62,7 +62,7 @@ circe_status faces_options_check(const faces_options *options);
 /* Takes one picture (height, width); called from several threads at once. A failure ends the rendering. */
 typedef circe_status (*faces_take_fn)(void *user, int64_t identity, int pose, int light, const uint8_t *pixels);
 
-/* Renders every picture. progress may be NULL; CIRCE_ERR_CANCELLED where it asks to stop. */
+/* Renders every picture. progress may be NULL; CIRCE_ERR_CANCELLED if it asks to stop. */
 circe_status faces_render(const circe_context *context, const faces_options *options, faces_take_fn take,
                           void *take_user, circe_progress_fn progress, void *progress_user);
 

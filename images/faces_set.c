@@ -1,5 +1,5 @@
-/* Every picture of the set: a head's distances are found once, its geometry once a pose, and 64 lamps are lit on that.
- * Most of the time goes into the lamps, which run side by side. */
+/* Renders every picture of the set. The distances of a head are computed once and its geometry once per pose; then 64
+ * lamps light it. Most of the time goes into the lamps, which run side by side. */
 #include <stdlib.h>
 
 #include "images/faces_view.h"

@@ -4,8 +4,8 @@
  *   I = albedo (ambient open + gain max(n.l, 0) visible) + sheen (n.h)^s visible
  *
  * n, l: normal, direction to the lamp; h: between l and the camera; visible: 0 in a cast shadow, 1 in light, between
- * them where a ray passes close (the lamp has a size). Attached shadows are where n.l < 0. Cost a lit pixel: some 10
- * steps through the grid of distances. */
+ * them where a ray passes close (the lamp has a size). Attached shadows are where n.l < 0. The cost per lit pixel is
+ * about 10 steps through the grid of distances. */
 #include <stdlib.h>
 
 #include "circe/random.h"

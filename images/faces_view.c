@@ -1,7 +1,8 @@
-/* The geometry of one head in one pose: a ray a pixel, parallel to the camera's axis (the camera stands far away).
+/* The geometry of one head in one pose: one ray per pixel, parallel to the camera's axis (the camera stands far away).
  *
- * A ray steps by the distance to the surface, from the grid while it is far and exactly when it is near. One that
- * passes the head within a pixel covers a share of it: silhouettes come out smooth from one ray a pixel. */
+ * A ray steps by the distance to the surface, taken from the grid while it is far and computed exactly when it is near.
+ * A ray that passes the head within a pixel covers a share of the pixel, so silhouettes are smooth with one ray per
+ * pixel. */
 #include "images/faces_view.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* .jpg: libjpeg-turbo's own interface (TurboJPEG), which reports errors as texts and jumps nowhere.
  *
- * A warning of the library is a refusal here: it means that pixels were made up, and a training set is the wrong place
- * for them. The size is read and checked before any pixel. */
+ * A warning of the library counts as an error here: it means that the library invented pixels, which do not belong in a
+ * training set. The size is read and checked before any pixel. */
 #include "images/jpeg_file.h"
 
 #include <turbojpeg.h>

@@ -4,8 +4,8 @@
 
 #include "images/picture.h"
 
-/* Grey files become grey pictures, all others colour. The pixels as they are stored: a camera's note of how it was held
- * (EXIF) is not followed. */
+/* Grey files become grey pictures, all others colour. Pixels are taken as they are stored; the orientation that a
+ * camera noted (EXIF) is ignored. */
 circe_status jpeg_file_parse(const void *data, size_t bytes, const char *name, image_picture *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* .pgm and .ppm. A file is a magic number P2, P3, P5 or P6, then width, height and the largest sample as decimal
  * numbers between white space and comments (# to the end of the line), one white-space character, and the samples: raw
- * bytes, pairs of bytes (most significant first) where the largest is over 255, or decimal numbers. Sizes are held
- * against the bytes that are there before memory is asked for. */
+ * bytes, pairs of bytes (most significant first) where the largest is over 255, or decimal numbers. Sizes are compared
+ * with the length of the file before memory is allocated. */
 #include "images/pgm.h"
 
 #include <stdio.h>

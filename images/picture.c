@@ -1,4 +1,4 @@
-/* Pictures and the choice of their reader by the first bytes of the file. */
+/* Pictures. The first bytes of a file decide which reader is used. */
 #include "images/picture.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Pictures of 8 bits, grey or colour, and the files that hold them: .png, .jpg, .pgm and .ppm, told apart by their
- * content. Nothing in a file is trusted before it was checked; every refusal names the file and what would be right. */
+/* Pictures of 8 bits, grey or colour, and their files: .png, .jpg, .pgm and .ppm, recognised by their content. Nothing
+ * in a file is trusted before it has been checked, and every error names the file and what would be right. */
 #ifndef IMAGES_PICTURE_H
 #define IMAGES_PICTURE_H
 

@@ -1,10 +1,10 @@
 /* Pictures from files, as planes of bytes.
  *
- *     n pictures (height, width, 1 or 3) -> (n, channels, height, width), channels 1 where all are grey
+ *     n pictures (height, width, 1 or 3) -> (n, channels, height, width), channels 1 if all are grey
  *
- * Whether any has colour is known when the last is read: the pictures are read as the first one is, and once more from
- * the start where a coloured one follows grey ones. Files are decoded by several threads in chunks, between which
- * progress is shown; each writes its own row. */
+ * Whether any picture has colour is known only after the last one is read. So all pictures are read like the first one,
+ * and again from the start if a coloured one follows grey ones. Several threads decode files in chunks, and progress is
+ * shown between chunks. Each file has its own row. */
 #include "images/stack.h"
 
 #include <pthread.h>

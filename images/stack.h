@@ -1,5 +1,5 @@
-/* Pictures of one size in memory, as a network is fed them: from files (.pgm, .ppm, .png), or from an array of an .npz
- * or .npy. Kept as bits or bytes, and expanded when a batch is made. */
+/* Pictures of one size in memory, for a network. They come from files (.pgm, .ppm, .png, .jpg) or from an array of an
+ * .npz or .npy, are kept as bits or bytes, and are expanded when a batch is made. */
 #ifndef IMAGES_STACK_H
 #define IMAGES_STACK_H
 
@@ -9,7 +9,7 @@
 typedef struct image_stack_options {
     int64_t width, height;      /* that pictures are resized to; 0: all must have one size */
     int64_t channels;           /* 1: colour becomes grey; 3: grey is shown as red, green and blue; 0: what they have */
-    int white;                  /* of an array of whole numbers: which is white, 1 or 255; 0: 1 where none is larger */
+    int white;                  /* of an array of whole numbers: which is white, 1 or 255; 0: 1 if none is larger */
     int64_t rows;               /* pictures that an array must have; 0: any number */
     const char *rows_of;        /* the table that has a row for each of them, for messages; NULL: none */
     circe_progress_fn progress; /* NULL: none */
@@ -37,10 +37,11 @@ circe_status image_stack_read_files(const circe_context *context, char *const *p
 circe_status image_stack_read_array(circe_context *context, const char *path, const char *array,
                                     const image_stack_options *options, image_stack *stack);
 void image_stack_free(image_stack *stack);
-/* Lets go of all pictures but those with keep[i] != 0; place[i] := where picture i is then, or -1. Both (n). */
+/* Frees all pictures except those with keep[i] != 0. place[i] := the new number of picture i, or -1. Both have n
+ * elements. */
 void image_stack_keep(image_stack *stack, const char *keep, int32_t *place);
 
-/* The pictures with pixels from -1 to 1, a point each. Borrows. */
+/* The pictures as a source, one point each, with pixels from -1 to 1. Borrows the stack. */
 train_source image_stack_source(const image_stack *stack);
 
 #endif

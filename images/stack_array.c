@@ -2,10 +2,10 @@
  *
  *     (n, height, width), (n, height, width, c) or (n, c, height, width), c = 1 or 3 -> (n, c, height, width)
  *
- * The array may be much larger than what is kept of it (3 GB of dSprites are 377 MB of bits), so that it is read, and
- * of an .npz inflated, in blocks. Whole numbers are taken for 0 and 1 and packed as bits until a larger one is met;
- * then what there is becomes bytes, and all that follows. Resizing and making grey come last, when it is known what is
- * white. Floats stay floats, as the network sees them: 2 v - 1. Cost: that of inflating. */
+ * The array may be much larger than what is kept of it (3 GB of dSprites become 377 MB of bits), so it is read, and
+ * inflated from an .npz, in blocks. Whole numbers are packed as bits as long as only 0 and 1 occur. At the first larger
+ * one, everything becomes bytes. Resizing and making grey come last, when it is known which number is white. Floats
+ * stay floats, as the network sees them: 2 v - 1. The cost is that of inflating. */
 #include <stdlib.h>
 #include <string.h>
 

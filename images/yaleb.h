@@ -27,12 +27,12 @@ enum { YALEB_NAME_BYTES = 32 };
 
 /* What a file is, by its name without the folder; *name is set for pictures. */
 yaleb_kind yaleb_parse_name(const char *file, yaleb_name *name);
-/* Of a rendered head: faces_numbers, faces_lights. */
+/* The name of a rendered head, from faces_numbers and faces_lights. */
 yaleb_name yaleb_name_of(int64_t identity, int pose, int light);
 void yaleb_format_name(const yaleb_name *name, char file[YALEB_NAME_BYTES]);
-/* By identity, pose, azimuth, elevation: below, at or above 0. */
+/* Compares by identity, pose, azimuth and elevation: below, at or above 0. */
 int yaleb_compare(const yaleb_name *a, const yaleb_name *b);
-/* Where it stands among names (n), ascending; -1: nowhere. */
+/* Its position among names (n), which ascend; -1: it is not there. */
 int64_t yaleb_find(const yaleb_name *names, int64_t n, const yaleb_name *wanted);
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * Y = pose/9 and Z = azimuth/130. In-domain, the light goes with the pose along two branches of a cone: with
  * a = (Z + 1)/2 * 9, a picture is kept where |a - y/2 - s y^2/18| < 1, y the number of its pose, s = +1 or -1 with
  * probability one half. Out of domain (OOD) are all pictures. What is shown is a picture of the same person under the
- * same lamp in a pose moved by int(N(0, 2^2)), where there is one; Y stays, so that the pose cannot be read off
+ * same lamp in a pose moved by int(N(0, 2^2)), if there is one; Y stays, so that the pose cannot be read off
  * exactly. */
 #ifndef IMAGES_YALEB_TASK_H
 #define IMAGES_YALEB_TASK_H

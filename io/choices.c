@@ -1,4 +1,4 @@
-/* What a file offers, listed in the text that refuses a name it does not have, with the nearest spelling. */
+/* Lists what a file contains, with the nearest spelling, for the error about a name that it does not have. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Reading the columns of a table. A .csv is read once, for all that is asked of it; arrays are put side by side. */
+/* Reads the columns of a table. A .csv is read once for all requested columns; arrays are put side by side. */
 #include "io/column_table.h"
 
 #include <inttypes.h>

@@ -12,19 +12,19 @@ typedef struct column_table {
     int64_t *first, *count; /* (names asked for): where each lies */
 } column_table;
 
-/* Of a table in memory, or (`memory` NULL) of the file at `path`. `by_place` takes an .npy of just as many columns as
- * there are names as these columns in their order, where the names are no numbers. Whether every item of --categories
- * was met is for inputs_check_categories to say. */
+/* Reads a table in memory or, if `memory` is NULL, the file at `path`. With `by_place`, an .npy that has exactly as
+ * many columns as there are names is taken as these columns in their order, unless the names are numbers.
+ * inputs_check_categories checks afterwards that every item of --categories was found. */
 circe_status column_table_read(const circe_table *memory, const char *path, const name_list *wanted, const reading *how,
                                bool by_place, column_table *table);
-/* One more column of numbers, as if it had been asked for last; NaN: missing. Before rows are left out. */
+/* Adds a column of numbers, as if it had been requested last; NaN: missing. Call it before rows are left out. */
 circe_status column_table_add(column_table *table, const char *name, const double *values);
 void column_table_free(column_table *table);
 
 double column_value(const column_table *table, int64_t row, int64_t col);
 const char *column_name(const column_table *table, int64_t col);
 
-/* The texts of a column, NULL-terminated; NULL where it holds numbers. */
+/* The texts of a column, NULL-terminated; NULL if it holds numbers. */
 char *const *column_categories(const column_table *table, int64_t col);
 int64_t column_n_categories(const column_table *table, int64_t col);
 

@@ -1,9 +1,9 @@
-/* What a column is: numbers, or categories. The one place that decides it.
+/* Decides whether a column is numbers or categories. No other file does.
  *
- * Cells arrive one after another; a text gets its code as if the column were categories, a number its value. That is
- * right unless both are met, and then the column is refused, with the first few cells of the rarer kind: one cell that
- * cannot be read must not turn numbers into categories, whose kernel knows no distances. A column without a number is
- * categories, except where every cell of it looks like a number that is written in another way. */
+ * Cells arrive one after another. A text gets its code as if the column were categories, a number its value. This works
+ * unless both occur. In that case the column is refused, and the error shows the first few cells of the rarer kind: one
+ * unreadable cell must not turn numbers into categories, whose kernel has no distances. A column without a number is
+ * categories, unless all of its cells look like numbers in another notation. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* Delimited text (.csv, .tsv) to a table.
  *
- * The first row is a header unless every field of it is a number. The text goes through memory in windows; each is cut
- * into stretches of whole rows (csv_cut.c), which are read side by side (csv_rows.c) and joined in their order. So the
- * result does not depend on windows or threads, and of the text no more than one window is in memory. What a column is,
- * columns.c decides. Rows are read once. */
+ * The first row is a header unless all of its fields are numbers. The text passes through memory in windows. Each
+ * window is cut into stretches of whole rows (csv_cut.c), which are read side by side (csv_rows.c) and joined in their
+ * order. So the result does not depend on windows or threads, and only one window of the text is in memory. columns.c
+ * decides what a column is. Every row is read once. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ typedef struct reader {
     const io_reading *reading;
     uint64_t first_row; /* of data: where it begins */
     int64_t first_line;
-    io__texts header; /* names, or the numbers of the first row where there is no header */
+    io__texts header; /* names, or the numbers of the first row if there is no header */
     bool has_names;
     size_t *column_of; /* for each field its column, or IO__NOT_SELECTED */
     size_t *field_of;  /* for each column its place in the file */
@@ -57,7 +57,7 @@ static circe_status load_first_row(reader *r) {
 /* What the fields of the first row are. */
 typedef struct first_row {
     size_t numbers; /* NaN among them */
-    size_t missing; /* words for it, not the empty field: it is the header of an index */
+    size_t missing; /* words for a missing cell count here, but not the empty field, which is the header of an index */
     size_t broken;  /* begin like numbers and are none */
     size_t names;
     char text[64]; /* the first broken one */
@@ -83,8 +83,8 @@ static void classify(const reader *r, const io__field *field, first_row *found) 
     }
 }
 
-/* A row of numbers, in which some may be missing, is data; with a name in it, it is a header. Where it is neither,
- * there is no telling which was meant. */
+/* A row of numbers, some of which may be missing, is data. A row with a name in it is a header. If it is neither,
+ * nobody can tell which was meant. */
 static circe_status judge_first_row(reader *r, const first_row *found) {
     r->has_names = found->names > 0 || found->numbers == 0;
     if (r->has_names || found->broken == 0) return CIRCE_OK;
@@ -408,8 +408,8 @@ static io_reading reading_or_usual(const io_reading *reading) {
     return how;
 }
 
-/* Where the comma is the decimal point, semicolons usually part the fields. A first line with semicolons and no comma
- * has them as well. */
+/* If the comma is the decimal point, semicolons usually separate the fields. The same holds if the first line has
+ * semicolons and no comma. */
 static char delimiter_of(const char *data, size_t bytes, const io_reading *reading) {
     const char *end = bytes > 0 ? memchr(data, '\n', bytes) : NULL;
     size_t line = end != NULL ? (size_t)(end - data) : bytes;

@@ -1,4 +1,5 @@
-/* Inside the reader of delimited text: the text in windows, windows in stretches of whole rows. */
+/* Internals of the reader of delimited text, which cuts the text into windows, and windows into stretches of whole
+ * rows. */
 #ifndef CIRCE_IO_CSV_H
 #define CIRCE_IO_CSV_H
 
@@ -6,8 +7,8 @@
 
 /* ---- csv_text.c ----------------------------------------------------------------------------------------------- */
 
-/* A text in memory, or a plain file that is read piece by piece. A file is never mapped: one that is cut short
- * meanwhile is an error, not a signal. */
+/* A text in memory, or a plain file that is read piece by piece. A file is never mapped, so that one that is truncated
+ * during reading gives an error and not a signal. */
 typedef struct io__text {
     const char *memory; /* NULL: `descriptor` */
     int descriptor;
@@ -37,7 +38,7 @@ void io__window_free(io__window *window);
  * empty. What is behind cut[n] is the beginning of a row that goes on after the window. */
 void io__cut_rows(const io__window *window, char delimiter, int n, size_t *cut);
 
-/* Behind the row that begins at `at`; NULL where the text ends before its line does. */
+/* Behind the row that begins at `at`; NULL if the text ends before its line does. */
 const char *io__row_end(const char *at, const char *end, char delimiter);
 
 /* ---- csv.c ---------------------------------------------------------------------------------------------------- */
@@ -63,7 +64,7 @@ typedef struct io__layout {
 
 #define IO__NOT_SELECTED SIZE_MAX
 
-/* What reading a file in windows ends with where it is not UTF-8: it must be converted as a whole. */
+/* The status of reading a file in windows if it is not UTF-8: it must then be converted as a whole. */
 #define IO__NOT_UTF8 CIRCE_ERR_UNSUPPORTED
 
 /* Rows that were read: a stretch of a window, or all before it. */

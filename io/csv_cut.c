@@ -1,9 +1,8 @@
-/* Where rows end, without reading their fields.
+/* Finds the ends of rows without reading their fields.
  *
- * A line end is the end of a row unless it is quoted, and whether it is can only be known from the beginning of its
- * row: a quote opens a quoted field only where a field begins. Rows without any quote need no look at their fields,
- * though; so the quotes of a window are found first, and only rows that have one are walked through, by the rules of
- * csv_scan.c. */
+ * A line end is the end of a row unless it is quoted. Whether it is quoted is known only from the beginning of its row,
+ * because a quote opens a quoted field only at the start of a field. Rows without quotes can be skipped, though. So the
+ * quotes of a window are found first, and only rows with quotes are scanned, by the rules of csv_scan.c. */
 #include <string.h>
 
 #include "io/csv.h"
@@ -15,7 +14,7 @@ static const char *step_over(const char *at, const char *end) {
     return at[0] == '\r' && at + 1 < end && at[1] == '\n' ? at + 2 : at + 1;
 }
 
-/* Behind the first line end from `at` on; `end` where there is none. */
+/* Behind the first line end from `at` on; `end` if there is none. */
 static const char *next_line(const char *at, const char *end) {
     while (at < end && !is_line_end(*at)) at++;
     return at < end ? step_over(at, end) : end;

@@ -1,9 +1,9 @@
 /* Rows of delimited text to numbers, one stretch at a time: stretches are read side by side, each into rows of its own,
  * and joined in their order.
  *
- * What a cell is, columns.c decides; the plain numbers that most cells are go past it. A stretch numbers the texts that
- * it meets for itself, in order of first appearance; joining gives them the numbers that one reader from top to bottom
- * would have given. No cell is allocated for itself. */
+ * columns.c decides what a cell is; plain numbers, which most cells are, bypass it. Each stretch numbers its texts in
+ * order of first appearance. Joining gives them the numbers that a single reader from top to bottom would have given.
+ * No cell has an allocation of its own. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,8 @@ static circe_status ragged(const io__layout *layout, int64_t line, size_t found)
                       layout->has_names ? "header" : "first row");
 }
 
-/* Whether a plain number is nothing but a number to this column, whose first cells are on record already. */
+/* Whether a plain number of this column can bypass columns.c: its first cells are recorded, and no option concerns it.
+ */
 static bool goes_past(const io__layout *layout, const io__column *column) {
     const io_reading *reading = layout->reading;
     return column->numbers.n >= IO__FEW && !column->named && reading->n_missing == 0 && reading->decimal == '.';
@@ -70,7 +71,7 @@ bool io__rows_reserve(const io__layout *layout, io__rows *rows, size_t n) {
     return true;
 }
 
-/* NUL bytes would cut texts short, and mean UTF-16 or no text at all. */
+/* NUL bytes would truncate texts. They mean that the file is UTF-16, or not text at all. */
 static circe_status refuse_zero(const io__layout *layout, const char *data, const char *zero, int64_t line) {
     for (const char *at = data; at < zero; at++) line += *at == '\n';
     return circe_fail(CIRCE_ERR_FORMAT,

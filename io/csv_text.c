@@ -1,4 +1,4 @@
-/* Text in windows: a plain file is read with pread, so that no more of it is in memory than is being parsed. */
+/* Text in windows. A plain file is read with pread, so that only the part being parsed is in memory. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 
 #include "io/csv.h"
 
-/* Fills `to` from a place in the file; a file that ends before is one that was cut short since its size was read. */
+/* Fills `to` from a position in the file. If the file ends earlier, it was truncated after its size was read. */
 static circe_status fill(const io__text *text, uint64_t from, size_t length, char *to) {
     while (length > 0) {
         ssize_t got = pread(text->descriptor, to, length, (off_t)from);

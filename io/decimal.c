@@ -1,10 +1,10 @@
 /* Decimal text to the nearest double without strtod, for the cells of large tables.
  *
- * A decimal of up to 19 significant digits is w * 10^q with w below 2^64. Where w is at most 2^53 and |q| at most 22
- * both factors are doubles, and one multiplication or division rounds once (Clinger 1990). Otherwise the leading 64
- * bits of w * 5^q come from one or two products with a table of 5^q in 128 bits (Lemire 2021, "Number parsing at a
- * gigabyte per second"): they decide the rounding unless the product lies within the table's error of a tie, and then
- * io__decimal leaves the number to its caller. The result is the nearest double, ties to even, as strtod gives it. */
+ * A decimal of up to 19 significant digits is w * 10^q with w below 2^64. If w is at most 2^53 and |q| at most 22, both
+ * factors are doubles, and one multiplication or division rounds once (Clinger 1990). Otherwise the leading 64 bits of
+ * w * 5^q come from one or two products with a table of 5^q in 128 bits (Lemire 2021, "Number parsing at a gigabyte per
+ * second"): they decide the rounding unless the product lies within the table's error of a tie, and then io__decimal
+ * leaves the number to its caller. The result is the nearest double, ties to even, as strtod gives it. */
 #include "io/decimal.h"
 
 #include <stdbool.h>
@@ -118,7 +118,7 @@ static bool few_significant(const char *at, const char *stop) {
     return n <= MAX_DIGITS || (n == MAX_DIGITS + 1 && memchr(at, '.', (size_t)n) != NULL);
 }
 
-/* At an 'e': where the exponent ends, or NULL where none follows or it is out of all range. */
+/* At an 'e': where the exponent ends, or NULL if none follows or it is out of all range. */
 static const char *take_exponent(const char *at, const char *end, int64_t *power) {
     uint64_t exponent = 0;
     bool negative = false;

@@ -3,8 +3,8 @@
 #define CIRCE_IO_DECIMAL_H
 
 /* Reads the decimal number that begins at `at` (sign, digits, point, exponent) and sets *value to the nearest double.
- * Returns where it ends. NULL where no number begins here, or where its nearest double is not decided here: more than
- * 19 significant digits, a power of ten beyond 64, a tie too close to call. Then the caller takes a slower way. */
+ * Returns where it ends. NULL if no number begins here, or if this function cannot decide the nearest double: more than
+ * 19 significant digits, a power of ten beyond 64, a tie too close to call. The caller then uses a slower method. */
 const char *io__decimal(const char *at, const char *end, double *value);
 
 #endif

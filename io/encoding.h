@@ -1,5 +1,5 @@
-/* Columns of text as numbers: one input per category. The model keeps the categories, so that a table it is used on
- * gets the same inputs. */
+/* Turns columns of text into numbers, one input per category. The model keeps the categories, so that later tables get
+ * the same inputs. */
 #ifndef IO_ENCODING_H
 #define IO_ENCODING_H
 
@@ -25,7 +25,7 @@ void encoding_free(encoding *e);
 void encoding_inputs(const encoding *e, const column_table *table, const int64_t *cols, name_list *inputs);
 
 /* out (rows, n_inputs) := the columns cols[0..n_columns) of a table. A row with a missing cell becomes NaN. Refuses
- * text where there were numbers, and a category that is not known. */
+ * text in a column that was numbers, and unknown categories. */
 circe_status encoding_apply(const encoding *e, const column_table *table, const int64_t *cols, double *out);
 
 /* [{"name": "sex", "categories": ["female", "male"]}, {"name": "x", "columns": 3}, {"name": "age"}] */

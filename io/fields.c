@@ -14,7 +14,7 @@
 #include "io/io.h"
 #include "io/suggest.h"
 
-/* Where a value stands, and what it is read with. */
+/* The position of a value, and what is needed to read it. */
 typedef struct place {
     const io_yaml *file;
     arena *owner;

@@ -1,5 +1,5 @@
-/* Structs by a table of their fields: read from YAML, written as JSON and read back, so that what a field is called and
- * holds is said once. Every refusal names file, line and key, and what would be right. */
+/* Describes structs by a table of their fields, which are read from YAML, written as JSON and read back. So the name
+ * and type of a field are defined once. Every error names file, line and key, and what would be right. */
 #ifndef IO_FIELDS_H
 #define IO_FIELDS_H
 

@@ -263,7 +263,7 @@ circe_status inputs_foresee(const input_options *options, const circe_context *c
     *rows = options->table != NULL ? circe_table_rows(options->table) : -1;
     for (int k = 0; k < n && options->table == NULL; k++) {
         io_shape shape;
-        /* What is wrong with a file is for its reader to say. */
+        /* The reader of the file reports what is wrong with it. */
         if (shape_of(options, variables[k], &shape) != CIRCE_OK) return CIRCE_OK;
         bytes += shape.bytes;
         if (k == 0 || shape.rows < *rows) *rows = shape.rows;

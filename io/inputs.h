@@ -1,4 +1,4 @@
-/* The variables x, y and z as the options name them: read, checked, and with consistent rows. */
+/* Reads the variables x, y and z that the options name, checks them, and makes their rows consistent. */
 #ifndef IO_INPUTS_H
 #define IO_INPUTS_H
 
@@ -48,14 +48,14 @@ circe_status input_read_from(const input_options *options, variable of, const ch
                              input *out);
 void input_free(input *in);
 
-/* Refuses an item of --categories that none of the inputs has met. */
+/* Refuses an item of --categories that was found in none of the inputs. */
 circe_status inputs_check_categories(const reading_options *options, input *const *group, int n);
 
 /* Demands equal row counts of n inputs, refuses infinities, and refuses or drops (--missing; impute: keeps) rows with a
  * missing cell in any of them. At least `least` rows must remain. */
 circe_status inputs_check(const reading_options *options, input *const *group, int n, int64_t least, int64_t *dropped);
 
-/* What the option --rows asks for: 0 where it is not given (NaN), ALL_ROWS for all (CIRCE_AUTO). */
+/* What the option --rows asks for: 0 if it is not given (NaN), ALL_ROWS for all (CIRCE_AUTO). */
 enum { ALL_ROWS = -1 };
 circe_status rows_wanted(double option, int64_t *rows);
 
@@ -83,14 +83,14 @@ circe_status input_convert(input *in, circe_dtype dtype);
 /* Replaces the numbers by their ranks or normal scores; categories stay. */
 circe_status input_transform(circe_context *context, input *in, circe_transform transform);
 
-/* Divides all numbers by one power of two, 2^*exponent, where their squares, in this precision, would overflow or
- * vanish; else *exponent is 0. Nothing that a measure with a width of its own finds depends on it. */
+/* If the squares of the numbers would overflow or vanish in this precision, divides all of them by a power of two,
+ * 2^*exponent; otherwise *exponent is 0. A measure that chooses its own width does not depend on this. */
 circe_status input_scale(input *in, circe_dtype dtype, double *largest, int *exponent);
 
 bool input_is_constant(const input *in);
 bool input_has_text(const input *in);
 
-/* The different texts of a column; 0 where it holds numbers. */
+/* The different texts of a column; 0 if it holds numbers. */
 int64_t input_n_categories(const input *in, int64_t column);
 
 /* The file it came from, for messages. */

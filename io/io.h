@@ -1,9 +1,9 @@
 /* Files of numbers: .npy, .npz, .csv and .safetensors, read into one kind of table, and .npy written.
  *
  * A source is PATH or PATH:SELECTION. The selection names the member of an .npz, the tensor of a .safetensors, or the
- * columns of a .csv (comma-separated names, or indices counted from 0). PATH - is standard input; what gzip packed is
- * unpacked. Nothing in a file is trusted before it was
- * checked; every refusal names the file, the place and what would be right. */
+ * columns of a .csv (comma-separated names, or indices counted from 0). PATH - is standard input. Files compressed by
+ * gzip are unpacked. Nothing in a file is trusted before it has been checked, and every error names the file, the place
+ * and what would be right. */
 #ifndef CIRCE_IO_H
 #define CIRCE_IO_H
 
@@ -17,10 +17,9 @@
 /* How columns are read; zeros: the usual way.
  *
  * A cell is a number, missing, or text. Missing are empty cells, ?, NA, N/A, NaN and null in any case, and the words in
- * `missing`; one that is a number stands for every cell of that value, in arrays too. A column is categories where it
- * is named in `categories`, or where no cell of it is a number. A column that holds both numbers and text, or text that
- * is nothing but numbers written in another way, is refused: one cell that cannot be read must not change what a column
- * is. */
+ * `missing`; a word that is a number matches every cell of that value, in arrays too. A column is categories if
+ * `categories` names it, or if none of its cells is a number. A column with both numbers and text, or with numbers in
+ * another notation only, is refused: one unreadable cell must not change what a column is. */
 typedef struct io_reading {
     char **categories; /* names of columns, or their indices from 0; a name the file does not have is no error here */
     int64_t n_categories;
@@ -48,11 +47,11 @@ typedef struct io_column {
 /* A matrix with what its file said of the columns. A one-dimensional array is a single column. */
 typedef struct io_table {
     circe_mat values;    /* (rows, cols) contiguous; float32 where the file held f2 or f4, else float64 */
-    char **names;        /* cols names, or NULL where the file has none */
+    char **names;        /* cols names, or NULL if the file has none */
     bool *categorical;   /* cols flags: the column held text and `values` holds its codes 0, 1, ... in order of
-                            first appearance; NULL where no column can be categorical */
+                            first appearance; NULL if no column can be categorical */
     char ***categories;  /* for a categorical column its category texts, NULL-terminated; else NULL */
-    io_column *columns;  /* cols, or NULL where all are plain numbers */
+    io_column *columns;  /* cols, or NULL if all are plain numbers */
     bool *missing_rows;  /* rows flags: some selected cell is missing (its value is NaN); NULL: none is */
     int64_t n_missing;   /* rows with a missing cell */
     char *first_missing; /* where the first one is, for people: "row 3 (line 5), column 'age'"; NULL: none */
@@ -65,7 +64,7 @@ typedef struct io_table {
 circe_status io_read(const char *source, const char *columns, io_table *table);
 circe_status io_read_as(const char *source, const char *columns, const io_reading *reading, io_table *table);
 void io_table_free(io_table *table);
-/* Other values, (rows, cols), in the place of the table's own, which it takes over. */
+/* Replaces the table's values by these, (rows, cols), and takes ownership of them. */
 void io_table_take(io_table *table, double *values, int64_t cols);
 
 /* What reading a source would give, from its header alone; of a .csv from its size and the lengths of its first rows.
@@ -81,7 +80,7 @@ circe_status io_read_shape(const char *source, const char *columns, const char *
 /* A .csv or .tsv as it is, in UTF-8, row by row. */
 typedef struct io_lines {
     char *text;
-    char **rows;   /* (n_rows), each with a '\0' in the place of its line end; the first is the header's, if any */
+    char **rows;   /* (n_rows), each with a '\0' instead of its line end; the first is the header's, if any */
     char **header; /* names, and NULL behind the last; NULL: there are none */
     int64_t n_rows;
     char delimiter;
@@ -111,26 +110,27 @@ bool io_number(const char *text, double *value);
 /* It was not 0, but is too small for a double. */
 bool io_number_vanished(const char *text, double value);
 
-/* Keeps the rows where keep[i] is true (in place, or into new memory where the table is mapped). */
+/* Keeps the rows with keep[i] true, in place, or in new memory if the table is mapped. */
 circe_status io_table_keep_rows(io_table *table, const bool *keep);
 
 /* Writes a contiguous or strided view as .npy (version 1.0, C order). Atomic for plain files: written beside, synced,
  * renamed; pipes and devices are written directly. Errors of a full disk are reported. */
 circe_status io_write_npy(const char *path, const circe_mat *values);
 
-/* An output that one process at a time works on: refused while another holds it, and let go by the kernel should this
- * one be killed. What killed processes left half-written beside it is removed. */
+/* An output that only one process at a time may write. It is refused while another process holds it, and the kernel
+ * releases it if this process is killed. Half-written files of killed processes beside it are removed. */
 typedef struct io_lock io_lock;
 circe_status io_lock_take(const char *path, io_lock **lock);
 void io_lock_release(io_lock *lock); /* takes NULL */
 
 /* ---- text from outside ------------------------------------------------------------------------------------------- */
 
-/* A copy in which everything is visible that a terminal would obey, to be freed; NULL: no memory. `lines`: line ends
- * and tabs are the caller's own and stay. */
+/* A copy in which every character that a terminal would obey is made visible. The caller frees it; NULL: no memory.
+ * `lines`: line ends and tabs come from the caller and stay. */
 char *io_visible(const char *text, size_t bytes, bool lines);
 
-/* A copy as UTF-8, to be freed: what is UTF-8 stays, other bytes are read as Latin-1. NULL: no memory. */
+/* A copy as UTF-8, which the caller frees. Valid UTF-8 stays as it is, and other bytes are read as Latin-1. NULL: no
+ * memory. */
 char *io_to_utf8(const char *text, size_t bytes);
 
 #endif

@@ -59,7 +59,7 @@ void io__texts_free(io__texts *texts);
 /* Different texts and their codes 0, 1, ... in order of first appearance. */
 typedef struct io__dictionary {
     io__texts texts;
-    size_t *slots; /* code + 1, or 0 where free */
+    size_t *slots; /* code + 1, or 0 if free */
     size_t n_slots;
 } io__dictionary;
 
@@ -74,7 +74,7 @@ bool io__is_nan(const char *text, size_t length);
 bool io__is_missing(const io_reading *reading, const char *text, size_t length);
 bool io__is_missing_number(const io_reading *reading, double value);
 
-/* Of a text that is no number. */
+/* Of a text that is not a number. */
 typedef enum io__likeness {
     IO__WORD,
     IO__OTHER_POINT, /* a number with a decimal comma, or with a point where the comma was asked for */
@@ -110,7 +110,7 @@ typedef enum io__cell { IO__CELL_READ, IO__CELL_MISSING, IO__CELL_NO_MEMORY } io
 /* Whether the reading names the column (name NULL: it has only its index). */
 bool io__is_named(const io_reading *reading, const char *name, size_t index);
 
-/* One cell: its number, its code, or NaN where it is missing. */
+/* One cell: its number, its code, or NaN if it is missing. */
 io__cell io__column_take(io__column *column, const io_reading *reading, const char *text, size_t length, int64_t row,
                          int64_t line, double *cell);
 
@@ -150,7 +150,7 @@ circe_status io__parse_delimited(const char *data, size_t bytes, char delimiter,
 /* Rows and columns from the beginning of a plain file. */
 circe_status io__shape_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
                                  const io_reading *reading, io_shape *shape);
-/* The same from a plain file of so many bytes, of which only pieces are in memory at a time. */
+/* The same from a plain file of this many bytes, of which only pieces are in memory at a time. */
 circe_status io__read_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
                                 const io_reading *reading, io_table *table);
 

@@ -1,4 +1,4 @@
-/* A table as text, row by row: for whoever adds to it. */
+/* A table as text, row by row, for callers that add columns to it. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Tables in memory. Numbers and texts are kept as they came; what they are is decided when they are read, for a column
- * by io/columns.c as for a file's: texts that are numbers become numbers, others categories. */
+/* Tables in memory. Numbers and texts are stored as they came. When a column is read, io/columns.c decides what it is,
+ * as for a file: texts that are numbers become numbers, others categories. */
 #include "io/memory_table.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* NumPy's .npz: a zip archive whose members are .npy files.
  *
- * Against archives that claim much and hold little: only stored and deflated members are read (NumPy writes no other),
- * and deflate shrinks at most 1032-fold, which bounds the memory by the size of the archive. The header of the member
+ * A small archive must not be able to claim a huge array. Only stored and deflated members are read (NumPy writes no
+ * others), and deflate shrinks at most 1032-fold, so the size of the archive bounds the memory. The header of a member
  * is read first, and must need exactly the size that the archive claims. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static circe_status open_archive(const void *data, size_t bytes, const char *nam
     return status;
 }
 
-/* The length of a member's name without ".npy"; 0 where it is not an array. */
+/* The length of a member's name without ".npy"; 0 if it is not an array. */
 static size_t array_name_length(const char *name) {
     size_t length = name != NULL ? strlen(name) : 0;
     return length > 4 && strcmp(name + length - 4, ".npy") == 0 ? length - 4 : 0;
@@ -69,7 +69,7 @@ static circe_status refuse_selection(zip_t *archive, const char *name, const cha
 
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
-/* Which of two arrays of one name is meant, nobody can say: programs differ in which they take. */
+/* If two arrays have one name, nobody can tell which is meant: programs differ in which they take. */
 static circe_status refuse_duplicates(zip_t *archive, const char *name) {
     zip_int64_t n = zip_get_num_entries(archive, 0), kept = 0;
     const char **names = malloc((size_t)(n > 0 ? n : 1) * sizeof *names);

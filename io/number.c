@@ -1,8 +1,8 @@
-/* Numbers out of text that does not end in NUL, and what looks like a number and is none.
+/* Parses numbers in text that does not end in NUL, and recognises text that looks like a number but is not one.
  *
- * A decimal of up to 19 digits is an integer times a power of ten. Where both are exact in a double (below 2^53, at
- * most 10^22), one multiplication or division rounds once and gives the nearest double; everything else goes to strtod,
- * after its form was checked here: strtod alone would take hexadecimal and "nan(...)". */
+ * A decimal of up to 19 digits is an integer times a power of ten. If both are exact in a double (below 2^53, at most
+ * 10^22), one multiplication or division rounds once and gives the nearest double. strtod parses everything else, after
+ * its form has been checked here: strtod alone would accept hexadecimal and "nan(...)". */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static const char *take_digits(const char *at, const char *end, decimal *d, bool
     return at;
 }
 
-/* At an 'e': the end of the exponent, or NULL where none follows. Beyond 10^6 its exact size does not matter. */
+/* At an 'e': the end of the exponent, or NULL if none follows. Beyond 10^6 its exact size does not matter. */
 static const char *take_exponent(const char *at, const char *end, decimal *d) {
     int64_t exponent = 0;
     bool negative = false;
@@ -61,8 +61,8 @@ static bool scan(const char *at, const char *end, char point, decimal *d) {
     return at == end;
 }
 
-/* No double needs more than 767 digits to be told from its neighbours: longer texts are not taken for numbers. Nor is
- * what no double can hold; what is too small for one is 0, as near as a double comes. */
+/* No double needs more than 767 digits to differ from its neighbours, so longer texts do not count as numbers. Neither
+ * do numbers that are too large for a double. Numbers that are too small become 0, the nearest double. */
 static bool convert_slowly(const char *text, size_t length, char point, double *value) {
     char copy[MAX_TEXT + 1];
     if (length > MAX_TEXT) return false;

@@ -6,11 +6,11 @@
 
 #include "circe/status.h"
 
-/* Whether a file could be created at `path`, asked before long work rather than after it. Names the
- * option it was given with. */
+/* Whether a file could be created at `path`. Call it before long work rather than after it. The error names the
+ * option. */
 circe_status path_check_writable(const char *option, const char *path);
 
-/* Makes a folder unless it is there; the second, those above it as well. */
+/* Creates a folder unless it exists; the second function also creates its parents. */
 circe_status path_make_folder(const char *path);
 circe_status path_make_folders(const char *path);
 

@@ -1,7 +1,7 @@
-/* Where the bytes of a source are.
+/* Finds the bytes of a source.
  *
- * A plain file is read where it is. What comes through a pipe can be read once only, and what gzip packed cannot be
- * read in pieces: both are brought into a file of memory first, and from there on are plain files too. */
+ * A plain file is read where it is. A pipe can be read only once, and a gzip file cannot be read in pieces, so both are
+ * first copied into an in-memory file and are plain files from then on. */
 #ifndef IO_PLACE_H
 #define IO_PLACE_H
 
@@ -16,14 +16,14 @@ typedef struct io__place {
     bool plain;       /* the source's own file, as it is */
 } io__place;
 
-/* `path` "-" is standard input. What cannot be opened is left for its reader to explain. */
+/* `path` "-" is standard input. If a file cannot be opened, its reader reports that. */
 circe_status io__place_open(const char *path, io__place *place);
 void io__place_close(io__place *place);
 
 /* "-", or "-:SELECTION". */
 bool io_is_standard_input(const char *source);
 
-/* From now on, what came through a pipe is kept for whoever reads it again: for a program that reads its input once. */
+/* From now on, keeps the contents of pipes for later readers, in a program that reads its input only once. */
 void io_keep_pipes(void);
 
 #endif

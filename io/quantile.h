@@ -6,7 +6,7 @@
 
 void quantile_sort(double *values, int64_t n);
 
-/* Of sorted values, linear between neighbours; q in [0, 1]. */
+/* The quantile q in [0, 1] of sorted values, interpolated linearly between neighbours. */
 double quantile_at(const double *sorted, int64_t n, double q);
 
 #endif

@@ -1,4 +1,4 @@
-/* A source, PATH or PATH:SELECTION, to a table: finds the file, brings it into memory, picks the reader. */
+/* Reads a source, PATH or PATH:SELECTION, into a table: finds the file, brings it into memory, and picks the reader. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ io_format io_format_of(const char *path, const char *asked) {
     return format_of_name(path);
 }
 
-/* What comes through a pipe has no name of its own: there, text is read as .csv. */
+/* The contents of a pipe have no file name, so text is read as .csv. */
 static io_format format_of_content(const circe__mapped *file, bool plain) {
     const unsigned char *data = file->data;
     if (file->bytes >= 6 && memcmp(data, "\x93NUMPY", 6) == 0) return IO_NPY;
@@ -62,8 +62,9 @@ static bool exists(const char *path) {
     return stat(path, &info) == 0;
 }
 
-/* A path that exists as a whole wins; then the longest PATH of a PATH:SELECTION that does, whose colon is overwritten
- * to end it. Where none exists, the name of a known format before the last colon is the path, for the error's sake. */
+/* A path that exists as a whole comes first, then the longest existing PATH of a PATH:SELECTION, whose colon is
+ * overwritten to end it. If none exists, the name of a known format before the last colon is the path, for the error
+ * message. */
 static const char *split(char *path) {
     char *last = strrchr(path, ':');
     if (io_is_standard_input(path)) {
@@ -175,7 +176,7 @@ static circe_status archive_array(const char *path, io_format format, const char
     return status;
 }
 
-/* Archives are looked into where that costs little; of larger ones the size of the file is what is known. */
+/* Small archives are opened to find the sizes. Of larger ones, only the size of the file is known. */
 static circe_status array_shape(const char *path, uint64_t bytes, io_format format, const char *selection,
                                 io_shape *shape) {
     io_array array = {0};

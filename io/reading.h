@@ -1,4 +1,4 @@
-/* How the cells of a job's tables are read, from its options. */
+/* How a job reads the cells of its tables, according to its options. */
 #ifndef IO_READING_H
 #define IO_READING_H
 
@@ -36,7 +36,8 @@ circe_status reading_open_for(const reading_options *options, const char *label,
 void reading_add_category(reading *r, const char *name);
 void reading_free(reading *r);
 
-/* After reading: which items of --categories were met; (items) flags, to be freed; NULL: there are none. */
+/* After reading: which items of --categories were found, as flags (items) that the caller frees; NULL: there are no
+ * items. */
 bool *reading_met(const reading *r);
 
 #endif

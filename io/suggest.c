@@ -1,4 +1,4 @@
-/* Edit distance with transpositions (optimal string alignment), as people mistype. */
+/* Edit distance with transpositions (optimal string alignment), because people swap letters when they mistype. */
 #include "io/suggest.h"
 
 #include <ctype.h>

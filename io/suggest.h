@@ -1,4 +1,4 @@
-/* "Did you mean": the nearest of the words that would have been right. */
+/* "Did you mean": finds the nearest correct word. */
 #ifndef IO_SUGGEST_H
 #define IO_SUGGEST_H
 
@@ -6,12 +6,12 @@
 
 #include "circe/status.h"
 
-/* Insertions, deletions, replacements and swaps of neighbours that turn one into the other, whatever the case; and how
- * many of them are still a slip of the fingers in a text of this length. */
+/* The number of insertions, deletions, replacements and swaps of neighbours that turn one text into the other, ignoring
+ * case; and how many of them still count as a typing error in a text of this length. */
 size_t suggest_distance(const char *a, const char *b);
 size_t suggest_allowed(const char *text);
 
-/* The word nearest to `text`, or NULL where none is near enough to be a slip of the fingers. */
+/* The word nearest to `text`, or NULL if none is near enough to be a typing error. */
 const char *suggest_nearest(const char *text, const char *const *words, size_t n);
 
 /* Refuses what follows the command's name: no such `kind` ("measure") as `name`, or none given (NULL), where `usage`

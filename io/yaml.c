@@ -1,7 +1,7 @@
 /* YAML to a tree, by libyaml.
  *
- * libyaml's time grows with the square of the depth: a file of 100,000 brackets takes a minute. So the events are
- * counted first, which stops at the first one that is too deep, long before the end. */
+ * libyaml's time grows with the square of the depth: a file of 100,000 brackets takes a minute. So a first pass counts
+ * the events, and stops at the first one that is too deep, long before the end. */
 #include "io/yaml.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ static int change_of_depth(yaml_event_type_t type) {
     return type == YAML_SEQUENCE_END_EVENT || type == YAML_MAPPING_END_EVENT ? -1 : 0;
 }
 
-/* The line where it is too deep, or 0. What is no YAML is for the loader to refuse. */
+/* The line where it is too deep, or 0. The loader refuses what is not YAML. */
 static int64_t too_deep(const char *text) {
     yaml_parser_t parser;
     yaml_event_t event;

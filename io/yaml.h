@@ -1,4 +1,4 @@
-/* Files of settings: YAML as a tree whose nodes know their lines, so that every refusal can name one. */
+/* Settings files: YAML as a tree whose nodes know their lines, so that every error can name one. */
 #ifndef IO_YAML_H
 #define IO_YAML_H
 
@@ -23,7 +23,7 @@ typedef struct io_yaml {
     struct io_yaml_tree *tree;
 } io_yaml;
 
-/* Reads a file. CIRCE_ERR_IO where it cannot be read, CIRCE_ERR_FORMAT where it is no YAML, longer than a megabyte or
+/* Reads a file. CIRCE_ERR_IO if it cannot be read; CIRCE_ERR_FORMAT if it is not YAML, is longer than a megabyte, or is
  * nested too deeply. The path is borrowed. */
 circe_status io_yaml_read(const char *path, io_yaml **file);
 void io_yaml_free(io_yaml *file); /* takes NULL */
@@ -31,7 +31,7 @@ void io_yaml_free(io_yaml *file); /* takes NULL */
 /* The value under this key of a mapping, or NULL. */
 const io_yaml_node *io_yaml_find(const io_yaml_node *mapping, const char *key);
 
-/* Fails with CIRCE_ERR_FORMAT: "FILE, line N, key 'KEY': TEXT", without the key where it is NULL. */
+/* Fails with CIRCE_ERR_FORMAT: "FILE, line N, key 'KEY': TEXT", without the key if it is NULL. */
 circe_status io_yaml_refuse(const io_yaml *file, int64_t line, const char *key, const char *format, ...)
     CIRCE_PRINTF(4, 5);
 

@@ -1,4 +1,4 @@
-/* What a result says of columns that are not plain numbers. */
+/* What a result says about columns that are not plain numbers. */
 #ifndef JOBS_COLUMNS_H
 #define JOBS_COLUMNS_H
 
@@ -8,7 +8,7 @@
 
 /* Those of n inputs. */
 circe_columns columns_described(const input *const *group, int n);
-/* A job has made categories of a column of few different numbers. */
+/* The job has turned a column with few different numbers into categories. */
 void columns_add_few(circe_columns *columns, const char *name, int64_t categories);
 void columns_clear(circe_columns *columns);
 

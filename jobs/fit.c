@@ -84,7 +84,7 @@ static circe_status read_rows(fit_job *j) {
     return status;
 }
 
-/* Every rank has read the files for itself; what follows relies on their being the same. */
+/* Every rank has read the files itself. The rest relies on all ranks having the same data. */
 static circe_status compare_ranks(const fit_job *j) {
     const input *const group[] = {&j->y, &j->z};
     circe_status same = CIRCE_OK;

@@ -10,7 +10,7 @@
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-/* What is not given keeps the library's default. */
+/* Options that are not given keep the library's defaults. */
 static void take_options(const conditional_options *o, circe_cme_options *out) {
     circe_cme_options_init(out);
     out->method = (circe_method)circe_word_index("auto|lowrank|dense|rff", o->method);
@@ -87,8 +87,8 @@ circe_status fitting_hint(circe_status status) {
     return circe_fail_hint(status, "--sigma2-y, --tolerance and --max-rank change the limit; --rows N uses fewer rows");
 }
 
-/* The model's warnings begin with those on y and z that are constant, which fitting_note_constant gives with the names
- * of their files. */
+/* Skips the model's first warnings, on a constant y or z: fitting_note_constant gives these with the names of their
+ * files. */
 static circe_status fit(circe_context *context, const input *y, const input *z, const circe_kernel *kernel_y,
                         const circe_kernel *kernel_z, const circe_cme_options *options, notes *warnings,
                         circe_cme **cme) {

@@ -31,13 +31,13 @@ void fitting_close(fitting_options *options);
 /* The options that only a fit uses and that contradict a finished model: the first one given, or NULL. */
 const char *fitting_option_given(const circe_schema *schema, const void *job);
 
-/* Fits on y and z with the kernels of the options, by all ranks where there are several: rank 0 gets the model, the
- * others NULL; `linear_z` fits the mean of z itself instead, by a linear kernel. What the user should know of it is
- * added to `warnings`. */
+/* Fits on y and z with the kernels of the options. If there are several ranks, all of them take part; rank 0 gets the
+ * model, the others NULL. `linear_z` fits the mean of z itself instead, by a linear kernel. Adds to `warnings` what the
+ * user should know. */
 circe_status fitting_run(circe_context *context, const fitting_options *options, const input *y, const input *z,
                          bool linear_z, notes *warnings, circe_cme **cme);
 
-/* An attempt with a low rank of at most max_rank: *fits is false where y has none. */
+/* Tries a low rank of at most max_rank. *fits is false if y does not have one. */
 circe_status fitting_quick(circe_context *context, const fitting_options *options, const input *y, const input *z,
                            bool linear_z, int64_t max_rank, notes *warnings, circe_cme **cme, bool *fits);
 
@@ -46,7 +46,7 @@ circe_status fitting_with(circe_context *context, const fitting_options *options
                           const circe_kernel *kernel_y, const circe_kernel *kernel_z, double ridge, notes *warnings,
                           circe_cme **cme);
 
-/* Adds what would help where a kernel matrix is not of low rank; returns the status. */
+/* If a kernel matrix does not have low rank, adds a hint to the error; returns the status. */
 circe_status fitting_hint(circe_status status);
 
 /* Notes on variables that are constant: the measure is then defined, but says nothing. */

@@ -1,18 +1,18 @@
-/* Which gamma is taken: a function of what was found with each, and of nothing else.
+/* Chooses gamma, as a function of the results with each gamma and of nothing else.
  *
  * Heights are smoothed to rise with gamma (isotonic regression), so that no single lucky or unlucky test decides. The
- * gamma is taken where the curve comes to the wanted height, or nearly to its most where that is less. The margin: the
- * height of a p-value has noise of about 1. One that is at the level is found again on every second set of new rows;
- * that of a prediction without dependence is on average 0.
+ * choice is the gamma at which the curve reaches the wanted height, or nearly reaches its maximum if that is lower. Why
+ * a margin is needed: the height of a p-value has noise of about 1. If it is just at the level, a test finds dependence
+ * again on every second set of new rows; for a prediction without dependence it is 0 on average.
  *
- * Two things are taken for granted of gammas and do not always hold. Dependence should fall with gamma. But a network
- * cancels what its own rows show by chance, and this shows in other rows, with every gamma: p-values may stay at .03
- * while the error grows and grows. So gammas that leave much less than a smaller one that is not far below the level,
- * as its neighbour is not, are passed over. And errors should rise: with few rows the regulariser even lowers them, and
- * the largest gamma that costs next to nothing is taken as margin.
+ * Two assumptions do not always hold. First, dependence should fall as gamma rises. But a network cancels what its own
+ * rows show by chance, and this shows in other rows, with every gamma: p-values may stay at .03 while the error keeps
+ * growing. So a gamma is skipped if its prediction is worth much less than that of a smaller gamma which, like its
+ * neighbour, is not far below the level. Second, errors should rise with gamma. With few rows the regulariser even
+ * lowers them; then the largest gamma that costs next to nothing is chosen, for more margin.
  *
- * What a gamma costs is counted in what its prediction is worth, the error of a constant less its own: a cross-entropy
- * of .66 instead of .64 is little, and half of everything where a constant has .68. */
+ * The cost of a gamma is measured by the worth of its prediction: the error of a constant minus its own error. A
+ * cross-entropy of .66 instead of .64 looks like little, but if a constant has .68, it is half of the worth. */
 #include "jobs/gamma_choice.h"
 
 #include <math.h>
@@ -74,7 +74,7 @@ static int by_gamma(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* What a prediction must be worth. The points ascend. */
+/* The least worth that a prediction must have. The points ascend. */
 static double least_worth(const gamma_point *p, int64_t n, const gamma_rules *rules) {
     for (int64_t i = 0; i + 1 < n; i++) {
         double least = fmax(rules->least, rules->dear * worth(p[i].error, rules));
@@ -105,9 +105,9 @@ static int64_t curve_of(gamma_point *points, int64_t n, const gamma_rules *rules
     return kept;
 }
 
-/* The first of the curve, above gamma 0, that is as high as is wanted, or as the curve comes to but for noise. Gamma 0
- * is not on it where the regulariser lowers the error so much that the plain network is too dear. Where all p-values
- * are the smallest there are, they cannot be told apart: the last leaves the least dependence. */
+/* The first point of the curve above gamma 0 that reaches the wanted height, or the curve's maximum up to noise. Gamma
+ * 0 is not on the curve if the regulariser lowers the error so much that the plain network costs too much. If all
+ * p-values are the smallest possible, they cannot be compared, and the last point leaves the least dependence. */
 static int64_t first_high_enough(const gamma_point *curve, int64_t n, const gamma_rules *rules, double *wanted) {
     int64_t at = n > 1 && curve[0].gamma == 0.0 ? 1 : 0;
     bool blind = curve[n - 1].height <= gamma_height(least_p) + 1e-9; /* smoothing rounds */
@@ -118,7 +118,7 @@ static int64_t first_high_enough(const gamma_point *curve, int64_t n, const gamm
 
 /* ---- the next, and the last -------------------------------------------------------------------------------------- */
 
-/* That of a point which is hardly larger; itself: there is none. */
+/* The gamma of a point that is hardly larger; gamma itself if there is none. */
 static double known_nearby(const gamma_point *p, int64_t n, const gamma_rules *rules, double gamma) {
     for (int64_t i = 0; i < n; i++) {
         double ratio = p[i].gamma / gamma;

@@ -1,4 +1,4 @@
-/* Which gamma is taken, from the error and the dependence that were found with each. */
+/* Chooses gamma from the error and the dependence that were found with each. */
 #ifndef JOBS_GAMMA_CHOICE_H
 #define JOBS_GAMMA_CHOICE_H
 
@@ -17,22 +17,21 @@ typedef struct gamma_rules {
     double wanted;  /* the height to aim at */
     double enough;  /* that with which dependence is not found */
     double noise;   /* of a height: the last step up of a curve may be no more */
-    double trivial; /* the error of a constant: what an error is below it is what a prediction is worth */
-    double least;   /* a gamma is of use whose prediction is worth this much */
-    double low;     /* a height that may still be one of no dependence */
-    double dear;    /* gammas that leave less than this share of what a smaller one that is not below `low` is worth are
-                       out */
-    double free;    /* gammas that leave this share of the most are margin for next to nothing */
+    double trivial; /* the error of a constant; a prediction is worth the difference between it and its own error */
+    double least;   /* a gamma is useful if its prediction is worth at least this much */
+    double low;     /* a height that is still compatible with no dependence */
+    double dear;    /* a gamma must keep this share of the worth of every smaller one that is not below `low` */
+    double free;    /* a larger gamma that keeps this share of the largest worth is taken for more margin */
 } gamma_rules;
 
-/* Of p-values; of shares, at most `tolerance`. plain: the error without a regulariser. */
+/* The rules for p-values, and for shares of at most `tolerance`. plain: the error without a regulariser. */
 gamma_rules gamma_rules_of_p(double trivial, double plain);
 gamma_rules gamma_rules_of_share(double tolerance, double trivial, double plain);
 
 /* Is a prediction with this error of use? */
 bool gamma_is_of_use(double error, const gamma_rules *rules);
 
-/* One p-value for n of other rows each (Stouffer). */
+/* Combines n p-values, each from other rows, into one (Stouffer). */
 double gamma_combined_p(const double *p, int64_t n);
 double gamma_height(double p);
 
@@ -41,7 +40,7 @@ double gamma_height(double p);
 /* The gamma to try next: where the curve crosses the wanted height, or one of the points, where that is near; NAN: no
  * point is of use. */
 double gamma_next(gamma_point *points, int64_t n, const gamma_rules *rules);
-/* The gamma that is taken; *reached: dependence is not found with it. Where no point is of use the smallest. */
+/* The chosen gamma; *reached: no dependence is found with it. If no point is useful, the smallest gamma. */
 double gamma_take(gamma_point *points, int64_t n, const gamma_rules *rules, bool *reached);
 
 /* Two digits, so that people can repeat it. */

@@ -117,7 +117,7 @@ static circe_status bind_median(const input *in, circe_kernel *kernel) {
     circe_status status = circe_kernel_bind_median(kernel, &in->values);
     if (status == CIRCE_OK) return CIRCE_OK;
     circe_fail(status, "%s: %s", input_source(in), circe_last_error());
-    /* Of the data it refuses columns of a factor that are all equal. */
+    /* The only error about the data is a factor whose columns are all constant. */
     return status != CIRCE_ERR_VALUE
                ? status
                : circe_fail_hint(status, "give a width with --sigma2-%s, or leave out the constant columns",

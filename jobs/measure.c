@@ -1,4 +1,4 @@
-/* From options to rows, a regression and kernels. */
+/* Makes rows, a regression and kernels from the options. */
 #include "jobs/measuring_job.h"
 
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static circe_status read_batch(measure_job *j) {
     return status;
 }
 
-/* What is measured, where it is not split: all rows, or a sample where blocks of them are measured. */
+/* The rows to measure, if they are not split: all of them, or a sample if they are measured in blocks. */
 static circe_status take_batch(measure_job *j) {
     if (j->in_blocks) return measure_blocks_sample(j);
     input_view(&j->read_x, &j->x);
@@ -47,7 +47,7 @@ static circe_status take_batch(measure_job *j) {
     return CIRCE_OK;
 }
 
-/* The width of a variable is the user's: its numbers are to stay as they are. */
+/* The user set the width of this variable, so its numbers must stay as they are. */
 static bool has_width(const measure_job *j, variable of) {
     static const char *const names[][2] = {[VARIABLE_X] = {"kernel-x", "sigma2-x"},
                                            [VARIABLE_Y] = {"kernel-y", "sigma2-y"},
@@ -68,8 +68,8 @@ static circe_status scale(measure_job *j, input *in) {
     return status;
 }
 
-/* Numbers far from 1 are scaled first, where their widths are of the program's choice: not where a model or a file of
- * holdout rows sets the units, nor x where its gradient is asked for. */
+/* Numbers far from 1 are scaled first if the program chooses their widths. They are not scaled if a model or a file of
+ * holdout rows sets the units, and x is not scaled if its gradient is requested. */
 static circe_status scale_batch(measure_job *j) {
     input *const group[] = {&j->read_x, &j->read_y, &j->read_z};
     circe_status status = CIRCE_OK;
@@ -92,7 +92,8 @@ static void note_sentinels(measure_job *j) {
     sentinels_note(group, n, &j->warnings);
 }
 
-/* Ranks are of all rows together: there is no way from the ranks of some rows to those of others, nor a gradient. */
+/* Ranks are computed over all rows together. The ranks of some rows say nothing about those of others, and ranks have
+ * no gradient. */
 static circe_status transform_batch(measure_job *j) {
     const circe_measure_job_options *o = j->options;
     input *const group[] = {&j->read_x, &j->read_y, &j->read_z};
@@ -206,7 +207,7 @@ circe_status measure_job_linear_mean(measure_job *job, const circe_cme **mean, c
 
 /* ---- the measured rows on themselves ----------------------------------------------------------------------------- */
 
-/* Width and ridge as they are given, where there is one of each. */
+/* Width and ridge as they are given, if there is one of each. */
 static bool settled(const measure_job *j) {
     const circe_cme_options *grids = &j->fitting.cme;
     return grids->n_ridge == 1 && (circe_kernel_n_free(j->own_y) == 0 || grids->n_sigma2_y == 1);

@@ -1,4 +1,4 @@
-/* Which rows go into blocks, and each block through the measure. */
+/* Chooses the rows of blocks, and measures each block. */
 #include "jobs/measuring_job.h"
 
 #include <inttypes.h>
@@ -132,7 +132,7 @@ static circe_status hold(measure_job *j, int64_t n) {
     return status == CIRCE_OK ? input_take_rows(&j->read_z, j->held, n, &j->holdout_z) : status;
 }
 
-/* Many rows cost seconds where y is of low rank, and minutes or hours where it is not. */
+/* Many rows take seconds if y has low rank, and minutes or hours if it does not. */
 circe_status measure_blocks_split(measure_job *j) {
     int64_t half = j->read_x.values.rows / 2;
     bool chosen = measure_job_given(j, "method") || measure_job_given(j, "max-rank");

@@ -1,4 +1,5 @@
-/* What the options of a measure ask for, what of them contradicts, and what had nothing to act on. */
+/* Interprets the options of a measure: what they ask for, which of them contradict each other, and which have no
+ * effect. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

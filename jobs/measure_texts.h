@@ -27,22 +27,22 @@ extern const size_t n_measures;
 extern const char measure_all_name[];
 extern const char measure_all_summary[];
 
-/* NULL where there is none. */
+/* NULL if there is none. */
 const measure *measure_find(const char *name);
 const char *measure_name(const measure *what);
 const circe_measure_row *measure_row(const measure *what);
 unsigned measure_uses(const measure *what);
 
-/* How many forms; 0 where there is nothing to choose. */
+/* How many forms; 0 if there is nothing to choose. */
 int measure_n_forms(const measure *what);
 
 /* The number of the form with this name, or 0. */
 int measure_find_form(const measure *what, const char *name);
 
-/* The name of a form, or NULL where there is nothing to choose. */
+/* The name of a form, or NULL if there is nothing to choose. */
 const char *measure_form_name(const measure *what, int form);
 
-/* The form, which may be 0 where there is nothing to choose, as the library has it. */
+/* The form, which may be 0 if there is nothing to choose, as the library has it. */
 circe_estimator measure_estimator(const measure *what, int form);
 
 /* The rows that a form needs. */

@@ -61,7 +61,7 @@ static circe_status measure_one(measure_job *j, circe_measure_job_result *r) {
 
 static int rows_of(const measure *what) { return what->all_forms ? measure_n_forms(what) : 1; }
 
-/* Fails with a text where there is no value. */
+/* Fails with a text if there is no value. */
 static circe_status evaluate_row(measure_job *j, const measure *what, int form, double limit, circe_measured *v) {
     const circe_cme *mean = j->mean;
     circe_cme *own = NULL;

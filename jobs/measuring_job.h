@@ -16,7 +16,7 @@ typedef struct measure_job {
     kernel_choice choice_x;
     circe_dtype dtype;
     circe_transform transform;
-    int64_t wanted;      /* of --rows: 0 where it is not given, or ALL_ROWS */
+    int64_t wanted;      /* of --rows: 0 if it is not given, or ALL_ROWS */
     const measure *what; /* NULL: all of them */
     int form;            /* of `what`, or of circe among all; 0: there is nothing to choose */
     unsigned uses;       /* of `what` as the options have it, or of all together */

@@ -1,5 +1,5 @@
-/* Model files as the jobs keep them: the library's, with the categories of text columns noted in the metadata, so
- * that the same texts get the same codes when the model is used on another table. */
+/* Model files of the jobs. They are the library's files, with the categories of text columns in the metadata, so that
+ * the same texts get the same codes when the model is used on another table. */
 #ifndef JOBS_MODEL_FILE_H
 #define JOBS_MODEL_FILE_H
 

@@ -1,4 +1,4 @@
-/* What a job says on its way: warnings, which its result lists and the watch is told, and progress. */
+/* What a job reports while it runs: progress, and warnings, which go to the watch and into the result. */
 #ifndef JOBS_NOTES_H
 #define JOBS_NOTES_H
 
@@ -11,7 +11,7 @@ typedef struct notes {
     const circe_watch *watch; /* NULL: nobody */
 } notes;
 
-/* Without memory a warning is told to the watch only. */
+/* If there is no memory, a warning goes only to the watch. */
 void notes_add(notes *to, const char *format, ...) CIRCE_PRINTF(2, 3);
 void notes_free(notes *list);
 
@@ -22,7 +22,7 @@ void circe_notes_clear(circe_notes *list);
 /* Told to the watch alone. */
 void job_note(const circe_watch *watch, const char *format, ...) CIRCE_PRINTF(2, 3);
 
-/* CIRCE_ERR_CANCELLED, with its text, where the watch asks to stop. */
+/* CIRCE_ERR_CANCELLED, with its text, if the watch asks to stop. */
 circe_status job_progress(const circe_watch *watch, double done, const char *format, ...) CIRCE_PRINTF(3, 4);
 
 /* The same for what reports steps: `watch` is a const circe_watch *, or NULL; not 0: stop. */

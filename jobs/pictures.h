@@ -1,5 +1,5 @@
-/* Images as training and prediction take them: files that a column of a .csv names, or an array of an .npz or .npy;
- * read once, and shown by points. */
+/* Images for training and prediction: files that a column of a .csv names, or an array of an .npz or .npy. Each image
+ * is read once, and points refer to it. */
 #ifndef JOBS_PICTURES_H
 #define JOBS_PICTURES_H
 
@@ -31,7 +31,7 @@ typedef struct pictures {
 
 /* From the options of circe_train; `net` may ask for channels by itself. */
 circe_status pictures_for_training(const circe_train_options *options, const char *net, pictures_request *request);
-/* The same of circe_predict, which treats images as they were when the model was trained: `settings` are its JSON. */
+/* The same for circe_predict, which treats images as in the training of the model: `settings` are the model's JSON. */
 circe_status pictures_for_model(const circe_predict_options *options, const train_model *model, const cJSON *settings,
                                 pictures_request *request);
 void pictures_request_free(pictures_request *request);
@@ -53,7 +53,7 @@ circe_status pictures_check_model(const pictures_request *request, const picture
 circe_status pictures_source(const pictures *images, const int64_t *rows, int64_t n, int32_t **shown,
                              train_source *source);
 
-/* Of what the network sees: channels by lines by columns. */
+/* The shape that the network sees: channels by lines by columns. */
 train_shape pictures_shape(const pictures *images);
 
 /* "1152 of 42 by 48 pixels, grey, kept as bytes (2.3 MB)"; to be freed. */

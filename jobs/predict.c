@@ -1,4 +1,4 @@
-/* Predictors: in files, and on a table or images. */
+/* Loads predictors from files, and applies them to a table or images. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static circe_status make_rows(prediction_job *job, int64_t n) {
     return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", n);
 }
 
-/* A table's model takes a table, that of images takes images. */
+/* A model of tables needs a table, and a model of images needs images. */
 static circe_status check_input(const prediction_job *job, const circe_table *memory) {
     bool images = job->options->images != NULL, table = memory != NULL || job->options->data != NULL;
     const train_model *m = &job->predictor->model;
@@ -157,7 +157,7 @@ static circe_status scan(prediction_job *job) {
     return CIRCE_OK;
 }
 
-/* What was categories in training is categories here, whatever its cells look like. */
+/* A column that was categories in training is categories here, whatever its cells look like. */
 static circe_status read_columns(prediction_job *job, const circe_table *memory, const char *path,
                                  const name_list *wanted, bool by_place) {
     const reading_options options = READING_OF(job->options);
@@ -240,8 +240,8 @@ static circe_status predict_table(prediction_job *job) {
     return train_model_predict(job->network, m, &raw, &out);
 }
 
-/* The predictions of the rows that have an image are made at the front of `out` and moved to their places from the
- * last to the first: none is overwritten before it was moved. */
+/* Rows that have an image get their predictions at the front of `out`. These are then moved to their places, from the
+ * last to the first, so that none is overwritten before it has moved. */
 static circe_status predict_images(prediction_job *job) {
     const predicted *p = job->made;
     const train_model *m = &job->predictor->model;
@@ -257,7 +257,7 @@ static circe_status predict_images(prediction_job *job) {
     return status;
 }
 
-/* Images are many numbers, and a network keeps several times as many on their way. */
+/* An image has many numbers, and a network keeps several times as many between its layers. */
 static int64_t rows_at_once(const prediction_job *job) {
     if (!has_images(job)) return ROWS_AT_ONCE;
     int64_t rows = NUMBERS_AT_ONCE / train_shape_count(job->predictor->model.image);

@@ -1,4 +1,4 @@
-/* What becomes of predictions: their error, files and JSON. */
+/* Reports predictions: their error, files and JSON. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static circe_prediction_error class_error(const predicted *p, const column_table
     return (circe_prediction_error){p->target.names[0], NAN, NAN, (double)right / (double)count, count};
 }
 
-/* Whether the table has the target is found out by asking for it; only a target that cannot be read is worth a word. */
+/* Asks for the target to find out whether the table has it. Only a target that cannot be read is worth a message. */
 static bool read_target(const predicted *p, const circe_table *table, const circe_predict_options *options,
                         notes *warnings, column_table *truth) {
     const char *path = p->labels != NULL ? p->labels : options->data;
@@ -109,7 +109,7 @@ void predictions_put_csv(const circe_predictions *r, FILE *out) {
 
 /* ---- the table with further columns ------------------------------------------------------------------------------ */
 
-/* Of numbers one name per output; of classes that of the class, then one per class. */
+/* For numbers, one name per output; for classes, one for the predicted class, then one per class. */
 static name_list new_names(const circe_predictions *r, const char *name) {
     const predicted *p = predicted_of(r);
     bool classes = r->target != NULL;

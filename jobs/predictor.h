@@ -15,7 +15,7 @@ struct circe_model {
     encoding encode; /* of its features; of a table */
 };
 
-/* Takes the settings of a model apart, which was loaded or made; `name` is what messages call it. */
+/* Parses the settings of a model, loaded or just made. Messages call it `name`. */
 circe_status predictor_open(circe_model *predictor, const char *name);
 
 /* Predictions, with all that they point to. */
@@ -31,13 +31,13 @@ typedef struct predicted {
 
 static inline predicted *predicted_of(const circe_predictions *result) { return (predicted *)(uintptr_t)result; }
 
-/* Of two classes the one that an audit takes for positive: `asked`, or the larger number, or the later word. */
+/* The class of two that an audit takes as positive: `asked`, or the larger number, or the later word. */
 int64_t classes_positive(const char *const *classes, const char *asked);
 
 /* As circe_predictions_write writes a .csv. */
 void predictions_put_csv(const circe_predictions *result, FILE *out);
 
-/* The table with the predictions as further columns; nothing is put where it fails. */
+/* Adds the predictions to the table as further columns. On failure nothing is added. */
 circe_status predictions_put_table(const circe_predictions *result, const circe_predict_options *options, FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Options as rows of a table: defaults, texts to values, and what is refused. */
+/* Options as rows of a table: sets defaults, parses values, and refuses what is out of range. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -40,7 +40,7 @@ static const char *word_at(const char *words, int k, char *out, size_t size) {
     return words != NULL ? out : NULL;
 }
 
-/* A number that stands for a word: CIRCE_AUTO is the first, the next one is one less. */
+/* The number that represents a word: CIRCE_AUTO is the first, and each next one is one less. */
 static const char *word_of(const circe_option *row, double value, char *out, size_t size) {
     bool stands = row->words != NULL && value <= CIRCE_AUTO && value > CIRCE_AUTO - 16.0 && value == floor(value);
     return stands ? word_at(row->words, (int)(CIRCE_AUTO - value), out, size) : NULL;
@@ -124,7 +124,7 @@ static circe_status check_number(const circe_option *row, double value, const ch
 
 /* ---- from texts -------------------------------------------------------------------------------------------------- */
 
-/* strtod alone takes hexadecimal, blanks and words, and makes 0 of what is too small. */
+/* strtod alone would accept hexadecimal, blanks and words, and would turn numbers that are too small into 0. */
 static circe_status read_number(const circe_option *row, const char *text, double *number) {
     if (!io_number(text, number))
         return circe_fail(CIRCE_ERR_ARGUMENT, "--%s: '%s' is not a number%s%s", row->name, text,

@@ -1,6 +1,7 @@
-/* A value at the end of a column is suspect where it lies beyond 20 interquartile ranges, more than half of that way is
- * empty, and either several rows have exactly it, which no continuous distribution does, or it lies beyond 1e5 of them.
- * At most a tenth of the rows may have it: more are a part of the distribution. */
+/* The largest or smallest value of a column is suspect if it lies beyond 20 interquartile ranges, more than half of
+ * that distance is empty, and either several rows have exactly this value, which a continuous distribution does not
+ * produce, or it lies beyond 1e5 interquartile ranges. At most a tenth of the rows may have it; otherwise it is part of
+ * the distribution. */
 #include "jobs/sentinels.h"
 
 #include <inttypes.h>
@@ -11,7 +12,8 @@
 #include "core/core.h"
 #include "io/quantile.h"
 
-/* Of the values sorted from the suspected end inwards; how many rows have it, 0: it is not suspect. */
+/* Takes the values sorted from the suspected end inwards. Returns how many rows have the end value; 0: it is not
+ * suspect. */
 static int64_t suspect(const double *sorted, int64_t n, int64_t step, double quartile, double range) {
     const double far = 20, beyond = 1e5, share = 0.1;
     int64_t at = step > 0 ? 0 : n - 1, count = 1;

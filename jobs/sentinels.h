@@ -1,12 +1,13 @@
-/* Numbers that stand for something else, 999 or 1e6 for missing: told, since a file cannot say what they mean. */
+/* Warns about numbers that may stand for something else, such as 999 or 1e6 for "missing". A file cannot say what they
+ * mean. */
 #ifndef JOBS_SENTINELS_H
 #define JOBS_SENTINELS_H
 
 #include "io/inputs.h"
 #include "jobs/notes.h"
 
-/* Adds a sentence for every column of numbers whose largest or smallest value is far from all others and there more
- * than once, or farther than any distribution that is met in practice would bring it. */
+/* Adds a sentence for every column of numbers whose largest or smallest value is far from all others and occurs more
+ * than once, or is farther away than any distribution met in practice would produce. */
 void sentinels_note(const input *const *group, int n, notes *warnings);
 
 #endif

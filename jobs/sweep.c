@@ -1,9 +1,9 @@
 /* A sweep over options of a training.
  *
- * The axes (option, values) come from the text `over`; run i is one combination, the last axis fastest. A run is
- * circe_train with a context of its own; what it gives goes through the sweep's JSON, so that a run of today and a
- * result found in the folder are read alike. Its settings are the options that differ from their defaults, the values
- * of the axes, and a mark of the data. */
+ * The axes (option, values) come from the text `over`; run i is one combination, and the last axis varies fastest. A
+ * run is circe_train with its own context. Its result goes through the sweep's JSON, so that a new run and a result
+ * found in the folder are read alike. Its settings are the options that differ from their defaults, the values of the
+ * axes, and a mark of the data. */
 #include "circe/sweep.h"
 
 #include <inttypes.h>
@@ -71,12 +71,13 @@ static circe_status refuse_option(const char *name) {
     return nearest != NULL ? circe_fail_hint(status, "did you mean %s?", nearest) : status;
 }
 
-/* Where a run writes, and whether it goes on, is the sweep's to say; and a sweep inside a run is no number of it. */
+/* The sweep decides where a run writes and whether it resumes, and a run cannot contain a sweep. So these options are
+ * not axes. */
 static bool is_sweeps_own(const char *name) {
     return strcmp(name, "output") == 0 || strcmp(name, "resume") == 0 || strcmp(name, "sweep") == 0;
 }
 
-/* Each value is tried, so that a mistake does not wait for its run. */
+/* Every value is checked now, so that a mistake shows before its run starts. */
 static circe_status check_values(const axis *a) {
     circe_train_options tried;
     circe_status status = CIRCE_OK;
@@ -139,7 +140,7 @@ static void take_values(sweep_job *job, int64_t i) {
         values[a] = job->axes[a].values.names[i % job->axes[a].values.n];
 }
 
-/* "gamma=10-seed=1"; what a file's name should not have becomes _, and then a number keeps names apart. */
+/* "gamma=10-seed=1". Characters that a file name should not have become _, and a number then keeps names apart. */
 static const char *name_of(sweep_job *job, int64_t i) {
     enum { LONGEST = 120 };
     const char *text = "";
@@ -171,7 +172,7 @@ static cJSON *settings_of(const sweep_job *job, int64_t i, const char *name) {
     return out;
 }
 
-/* Files by size and time; a table by what it holds. */
+/* Files are identified by size and time, a table by its contents. */
 static const char *mark_of(sweep_job *job) {
     const char *const paths[] = {job->base->data, job->base->images};
     const char *mark = "";
@@ -204,7 +205,7 @@ static void put_result(cJSON *out, const circe_training *t) {
     json_notes(out, &t->warnings);
 }
 
-/* Writes its model, where there is a folder, and goes on from a checkpoint that is there, unless it is of other
+/* Writes its model if there is a folder, and continues from a checkpoint there unless that belongs to other
  * settings. */
 static circe_status train(const sweep_job *job, const char *name, const sweep_task *task, circe_train_options *options,
                           circe_training **training) {

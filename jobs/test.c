@@ -1,4 +1,5 @@
-/* From options to rows, kernels and the library's options; then the tests, their calibration and effects. */
+/* Makes rows, kernels and the library's options from the job's options; then runs the tests, their calibration and
+ * effects. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ typedef struct test_job {
     circe_test_job_result *result;
 } test_job;
 
-/* What the library takes for one of the tests; points into the job. */
+/* The library's options for one of the tests. They point into the job. */
 typedef struct test_problem {
     const circe_mat *x, *y, *z; /* y = NULL: there is none */
     circe_test_options options;
@@ -236,8 +237,8 @@ static circe_status read_rows(test_job *j) {
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
-/* Gaussian of a width of its own for every column of numbers, delta for every one of text; NULL where there is no text:
- * the library's own choice. */
+/* A gaussian with its own width for every column of numbers, and delta for every column of text. NULL if there is no
+ * text: the library chooses. */
 static circe_status kernel_of_text(circe_context *context, const input *in, circe_kernel **kernel) {
     char *text = NULL;
     size_t bytes = 0;
@@ -277,7 +278,7 @@ static const char *long_time(double seconds, char *out, size_t size) {
     return out;
 }
 
-/* Of all tests the one that takes longest speaks for them. */
+/* With several tests, the slowest one decides. */
 static circe_status foresee(test_job *j, circe_test_plan *plan) {
     double seconds = j->options->seconds;
     test_problem p = problem_of(j, j->what != NULL ? j->what : test_find("splitkci"));
@@ -310,7 +311,8 @@ static circe_status take_sample(test_job *j, int64_t rows, const char *time) {
     return status == CIRCE_OK ? row_columns_take(j->of_rows) : status;
 }
 
-/* Tests all rows and says beforehand how long that takes; or, where that is longer than --seconds, a sample. */
+/* Tests all rows, and says beforehand how long that takes; or tests a sample if all rows would take longer than
+ * --seconds. */
 static circe_status limit_rows(test_job *j) {
     circe_test_plan plan = {0};
     char time[32];

@@ -1,5 +1,5 @@
-/* One file for each result, called by its key: the sizes and the version are in the key, a checksum is in the file. A
- * file that is cut short or damaged counts as none. */
+/* One file per result, named by its key. The key covers the sizes and the version, and the file contains a checksum. A
+ * truncated or damaged file is ignored. */
 #include "jobs/test_cache.h"
 
 #include <inttypes.h>
@@ -83,7 +83,7 @@ bool test_cache_read(const char *folder, test_key key, circe_test_result *result
 circe_status test_cache_write(const char *folder, test_key key, const circe_test_result *result) {
     char *path = path_of(folder, key);
     stored s;
-    memset(&s, 0, sizeof s); /* no byte of a gap between fields is left to chance */
+    memset(&s, 0, sizeof s); /* the bytes between fields are set, too */
     memcpy(&s.result, result, sizeof *result);
     s.sum = circe__hash_bytes(key.word[0], &s.result, sizeof s.result);
     circe_status status = file_write_text(path, (const char *)&s, sizeof s);

@@ -10,7 +10,7 @@ typedef struct test_key {
     uint64_t word[2];
 } test_key;
 
-/* Of the data, the kernels, all options that count, and the version. */
+/* The key covers the data, the kernels, all options that matter, and the version. */
 test_key test_key_of(const circe_mat *x, const circe_mat *y, const circe_mat *z, const circe_test_options *options);
 
 /* The result in the folder; false: there is none, or none that can be used. */

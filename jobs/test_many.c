@@ -1,6 +1,6 @@
-/* Many tests on one table. Questions on the same conditions are asked one after the other, so that what they have in
- * common is computed once (circe_test_memory); threads take questions from one list, each with a context and a memory
- * of its own. A test gives the same numbers alone and among others, on any number of threads. */
+/* Many tests on one table. Tests with the same conditions run one after the other, so that what they have in common is
+ * computed once (circe_test_memory). Threads take tests from one list, each with its own context and memory. A test
+ * gives the same numbers alone and among others, on any number of threads. */
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -440,7 +440,7 @@ static circe_status check(many *m, const circe_table *table, const char *method)
     return status == CIRCE_OK && o->cache != NULL ? path_make_folder(o->cache) : status;
 }
 
-/* Whose column is not there: the first that cannot be read alone, and where it is named. */
+/* Finds the question whose column is missing: the first that cannot be read by itself, and where it is named. */
 static circe_status blame(const many *m, const circe_table *table, const name_list *wanted, const reading *how,
                           circe_status status) {
     for (int64_t k = 0; k < wanted->n; k++) {

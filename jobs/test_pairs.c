@@ -29,7 +29,7 @@ static char *trimmed(char *text) {
     return text;
 }
 
-/* Cuts a line into fields, in place: their count, or -1 where a quote is not closed. */
+/* Cuts a line into fields, in place: their count, or -1 if a quote is not closed. */
 static int cut(char *line, char separator, char *fields[MOST_FIELDS]) {
     int n = 0;
     for (char *at = line; n < MOST_FIELDS;) {

@@ -7,7 +7,7 @@
 
 #include "circe/test_job.h"
 
-/* Questions with texts of their own, one a line; refusals name line and column. Frees nothing on failure. */
+/* Questions with texts of their own, one per line. Errors name line and column. Frees nothing on failure. */
 circe_status pairs_read(const char *path, circe_question **questions, int64_t **lines, int64_t *n);
 void pairs_free(circe_question *questions, int64_t n);
 

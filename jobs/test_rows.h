@@ -1,4 +1,4 @@
-/* What `circe test` knows of rows beside x, y and z: their weights, groups and times. */
+/* What `circe test` knows about rows beside x, y and z: their weights, groups and times. */
 #ifndef JOBS_TEST_ROWS_H
 #define JOBS_TEST_ROWS_H
 
@@ -19,8 +19,8 @@ void row_columns_free(row_column columns[N_ROW_COLUMNS]);
 int row_columns_join(row_column columns[N_ROW_COLUMNS], variable *variables, input **group, int n);
 /* The values of what was read, checked. */
 circe_status row_columns_take(row_column columns[N_ROW_COLUMNS]);
-/* The same of values that are read already, and were `columns` columns: dates become their order. texts: those of
- * codes, NULL-terminated; NULL: the values are numbers. NaN stays. */
+/* The same for values that have been read already, from `columns` columns. Dates become their order. texts: those of
+ * the codes, NULL-terminated; NULL: the values are numbers. NaN stays. */
 circe_status row_values_settle(int kind, const char *source, int64_t columns, char *const *texts, double *values,
                                int64_t rows);
 

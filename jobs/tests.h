@@ -1,4 +1,4 @@
-/* The tests that there are, with what each makes use of. Another one is another row of the table in tests.c.
+/* The tests and what each of them uses. To add one, add a row to the table in tests.c.
  */
 #ifndef JOBS_TESTS_H
 #define JOBS_TESTS_H
@@ -8,7 +8,7 @@
 
 #include "circe/test.h"
 
-/* What a test makes use of beyond x, y and z. Options that act on something else are ignored, with a note. */
+/* What a test uses beyond x, y and z. Options for something that it does not use are ignored, with a note. */
 enum {
     TEST_KERNELS = 1 << 0,    /* of x and z */
     TEST_CONDITIONS = 1 << 1, /* on y */
@@ -35,10 +35,10 @@ extern const char test_all_summary[];
 /* The words of --regressor; else it is a file of predictions. */
 extern const char test_regressors[];
 
-/* NULL where there is none. */
+/* NULL if there is none. */
 const test_kind *test_find(const char *name);
 
-/* How the distribution under independence was had, in words: "random signs on the residuals". */
+/* How the distribution under independence was obtained, in words: "random signs on the residuals". */
 const char *test_null_words(circe_test_null null);
 
 #endif

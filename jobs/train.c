@@ -56,7 +56,7 @@ static circe_status make_network(training_job *job, const train_layer_spec *spec
     return status == CIRCE_OK ? start_network(job, (uint64_t)o->seed) : job_about(status, "--net");
 }
 
-/* By the last layers' names, where they have some: what is regularised lies there. */
+/* By the names of the last layers, if they have any: the regularised features are there. */
 static circe_status refuse_layer(const training_job *job, const char *name) {
     enum { SHOWN = 6 };
     int64_t n = train_network_n_layers(job->network);
@@ -101,7 +101,7 @@ circe_status training_regularizer_for(const training_job *job, const training_pa
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Two runs would take turns in writing one checkpoint, and each would go on from the other's. */
+/* Two runs would overwrite each other's checkpoint, and each would continue from the other's. */
 static circe_status hold_output(training_job *job) {
     circe_status status = path_check_writable("-o", job->options->output);
     return status == CIRCE_OK ? io_lock_take(job->options->output, &job->lock) : status;
@@ -110,7 +110,7 @@ static circe_status hold_output(training_job *job) {
 /* Data, and what rounds its numbers. */
 static char *fingerprint_of(const training_job *job) {
     uint64_t hash = job->set->hash;
-    if (ranks_size() > 1) /* however many: the numbers are rounded otherwise, and that is all */
+    if (ranks_size() > 1) /* the number does not matter: it changes only the rounding */
         return small_format("data %016" PRIx64 ", several processes", hash);
     if (strcmp(job->device->ops->name, "cpu") != 0) /* its numbers do not depend on the threads of the CPU */
         return small_format("data %016" PRIx64 ", a GPU", hash);
@@ -169,7 +169,7 @@ static void describe_progress(const training_job *job, const train_progress *p, 
     fclose(out);
 }
 
-/* After every epoch, and within one ten times a second: a step may take some microseconds. */
+/* Reports after every epoch, and ten times a second within one, because a step may take only microseconds. */
 static int on_progress(void *user, const train_progress *p) {
     const double pause = 0.1;
     training_job *job = user;
@@ -185,8 +185,8 @@ static int on_progress(void *user, const train_progress *p) {
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
-/* What the trainer cannot say of a checkpoint of another run, since it sees a fingerprint only. Files that are no
- * checkpoint, or a damaged one, are left to it. */
+/* Explains why a checkpoint belongs to another run. The trainer cannot, since it sees only a fingerprint. It reports
+ * files that are damaged or are not checkpoints. */
 static circe_status compare_fingerprint(training_job *job) {
     circe_tensor_file *file = NULL;
     if (circe_tensor_file_open(job->context, job->checkpoint, &file) != CIRCE_OK) return CIRCE_OK;
@@ -272,7 +272,7 @@ static circe_status refuse_numbers(const training_job *job, circe_status status)
                            job->kind != CIRCE_MEASURE_NONE ? ", a smaller --gamma or --gamma-warmup" : "");
 }
 
-/* A part as the loop takes it: of several processes, this one's slice of the rows. */
+/* A part in the form that the loop needs: with several processes, this process's slice of the rows. */
 static train_data slice_of(const training_part *part, circe_measure_kind kind, const train_ranks *ranks) {
     train_data data = part->data;
     int64_t n = 0, first = ranks != NULL ? train_ranks_slice(part->n, ranks->rank, ranks->size, &n) : 0;
@@ -352,7 +352,7 @@ static circe_status run_job(training_job *job) {
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
-/* What is of no more use to the set becomes the model's. */
+/* Moves to the model what the set does not need any more. */
 static void hand_features_over(training_set *set, train_model *model) {
     if (set->has_images) {
         model->image = pictures_shape(&set->images);
@@ -412,7 +412,7 @@ static circe_status save_model(training_job *job) {
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* What the network was trained for is kept before the baseline takes its place. */
+/* Keeps the trained network's results before the baseline replaces it. */
 static circe_status keep_network(training_job *job) {
     training_describe(job);
     return make_model(job);

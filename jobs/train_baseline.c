@@ -50,7 +50,7 @@ static circe_status check_outputs(const training_job *job, const circe_predictio
     return CIRCE_OK;
 }
 
-/* As a network of this run would have put it: standardised, or the logarithm of a probability. */
+/* In the form of this run's network output: standardised, or the logarithm of a probability. */
 static float as_output(const training_set *set, double value, int64_t c) {
     if (set->loss == TRAIN_CROSS_ENTROPY) return (float)log(fmax(value, 1e-30));
     return (float)((value - set->target_scale.mean[c]) / set->target_scale.deviation[c]);

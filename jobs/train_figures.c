@@ -1,5 +1,5 @@
-/* The figures of a report: how training went, predictions against the target, and what is left of what must not matter.
- * At most MOST_SHOWN judged rows, which are in random order, are drawn. */
+/* The figures of a report: the course of training, predictions against the target, and the remaining dependence on
+ * --invariant-to. They show at most MOST_SHOWN of the judged rows, which are in random order. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -81,7 +81,7 @@ void training_show_features(training_page *p) {
 
 /* ---- the trade-off ----------------------------------------------------------------------------------------------- */
 
-/* 0 has no place on an axis of logarithms: half a decade below the smallest gamma. */
+/* A logarithmic axis has no 0, so it is drawn half a decade below the smallest gamma. */
 static double place_of(const circe_training *r, int64_t i) {
     double gamma = r->trials[i].gamma;
     for (int64_t k = i + 1; i == 0 && gamma == 0.0 && k < r->n_trials; k++)
@@ -144,8 +144,8 @@ void training_show_predictions(training_page *p) {
 
 /* ---- what is left of what must not matter ------------------------------------------------------------------------ */
 
-/* One number a row that stands for the prediction: the first target in units of its deviation, or the probability of
- * the last class. */
+/* One number per row for the prediction: the first target in units of its deviation, or the probability of the last
+ * class. */
 static double shown_prediction(const trained *t, const float *row) {
     double sum = 0.0;
     if (t->set.loss == TRAIN_MSE) return (double)row[0];
@@ -175,7 +175,8 @@ static circe_status residuals(const training_page *p, int64_t n, double y[2][MOS
     return status;
 }
 
-/* A column of --invariant-to in the table's units; categories, which would lie on top of each other, are spread. */
+/* A column of --invariant-to in the table's units. Categories are spread, because their points would lie on top of each
+ * other. */
 static void shown_column(const trained *t, int64_t col, int64_t n, double *out) {
     const training_set *set = &t->set;
     bool text = column_categories(&set->table, col) != NULL;

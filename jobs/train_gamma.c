@@ -5,17 +5,17 @@
  * more. No row is lost to the choice, and the test rows are never looked at.
  *
  * Each part is tested by itself, and the p-values are combined. Tested as one sample, the parts would look far too
- * independent: a network learns to cancel the dependence that its own rows show by chance, these rows are the other
- * parts, and over all parts the cancellations add up to what chance shows in all rows, with its sign turned round. Five
- * tests of a fifth are about as sharp as one of half the rows.
+ * independent: a network learns to cancel the dependence that its own rows show by chance, and these rows are the other
+ * parts. Over all parts, the cancellations add up to what chance shows in all rows, with the opposite sign. Five tests
+ * of a fifth of the rows are about as sharp as one test of half of them.
  *
  * The grid is relative, since a useful gamma depends on loss and measure: gamma = unit 10^(k/2), where the unit
  * balances the loss L of the network without a regulariser with the measure R of z itself, as dependent as a prediction
  * can be.
  *
  * The search begins at START, goes up until dependence is not found twice in a row, and down until it is found. It ends
- * where a prediction is hardly better than a constant, which is invariant for nothing. gamma_choice.c says which gamma
- * is taken.
+ * when a prediction is hardly better than a constant, whose invariance is worth nothing. gamma_choice.c chooses the
+ * gamma.
  *
  * Cost: about 5 to 10 gammas, each of one to five trainings with four fifths of the rows. Long trainings are cut to
  * LONG_STEPS steps here, after which the order of gammas is settled. */
@@ -100,7 +100,7 @@ static circe_status pool_left_out(search *s, int64_t *rows) {
     return training_part_gather(s->job->set, rows, kept, &s->rows);
 }
 
-/* Of one run, in which steps cost what they cost in the final one. */
+/* The number of epochs of one run, whose steps take as long as those of the final one. */
 static int64_t epochs_of(const search *s) {
     const circe_train_options *o = s->job->options;
     int64_t per_epoch = s->folds[0].training.n / o->batch, all = o->epochs;
@@ -137,7 +137,7 @@ static circe_training_trial *find_trial(search *s, double gamma) {
     return NULL;
 }
 
-/* How far the search is, which does not know how far it has to go. */
+/* The progress of the search, which does not know in advance how many gammas it will try. */
 static void show_stage(search *s, double gamma, int64_t which) {
     training_job *job = s->job;
     double done = (double)s->n_trials + (double)which / (double)s->n_folds;
@@ -262,7 +262,7 @@ static circe_status evaluate(search *s, double gamma, circe_training_trial **fou
 
 /* ---- the grid ---------------------------------------------------------------------------------------------------- */
 
-/* Of a prediction that is the same for all: the variance, or the entropy of the classes. */
+/* The error of a constant prediction: the variance, or the entropy of the classes. */
 static double trivial_error(const search *s) {
     const training_set *set = s->job->set;
     const float *target = s->rows.data.target.data;
@@ -335,7 +335,7 @@ static circe_status descend(search *s) {
     return CIRCE_OK;
 }
 
-/* Where dependence is found with every gamma of use: looks between the largest of them and the next one. */
+/* If dependence is found with every useful gamma, looks between the largest of them and the next one. */
 static circe_status bisect(search *s) {
     for (int round = 0; round < ROUNDS; round++) {
         circe_training_trial *last = NULL, *next = NULL, *t = NULL;
@@ -362,7 +362,7 @@ static int64_t points_of(const search *s, gamma_point *points) {
     return s->n_trials;
 }
 
-/* What is found at a crossing is part of the curve then; in the end a gamma that was tried is taken. */
+/* The result at a crossing then becomes part of the curve. In the end, the choice is a gamma that was tried. */
 static circe_status settle(search *s, double *taken, bool *reached) {
     gamma_point points[MOST_TRIALS];
     circe_status status = CIRCE_OK;

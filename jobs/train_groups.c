@@ -8,18 +8,18 @@
 
 enum { GROUPS_OF_NUMBERS = 4, NETWORKS = 2, MOST_GROUPS = 40 };
 
-/* The judged rows as an audit has them: the target, and the predictions of both networks. */
+/* The judged rows in the form of an audit: the target, and the predictions of both networks. */
 typedef struct judged {
     circe_audit_result r;
     circe_audit_column predictions[NETWORKS];
-    int64_t *right[NETWORKS]; /* (n): 1 where the class is right; NULL: numbers, or no such network */
+    int64_t *right[NETWORKS]; /* (n): 1 if the class is right; NULL: numbers, or no such network */
     audit_ranking rankings[NETWORKS];
     audit_sums *sums;
 } judged;
 
 static const float *outputs_of(const trained *t, int network) { return network == 0 ? t->after : t->baseline; }
 
-/* One number a row: the first target in its units, or the probability of the second class. */
+/* One number per row: the first target in its units, or the probability of the second class. */
 static double as_number(const training_set *set, const float *row, int64_t outputs) {
     if (set->loss == TRAIN_MSE) return (double)row[0] * set->target_scale.deviation[0] + set->target_scale.mean[0];
     return outputs == 2 ? 1.0 / (1.0 + exp((double)row[0] - (double)row[1])) : 0.0;

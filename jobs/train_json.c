@@ -73,7 +73,7 @@ static void put_yaml(FILE *out, const char *text) {
     fputc('\'', out);
 }
 
-/* What shapes the result; where to write it is for the next one to say. */
+/* The options that shape the result. The next run decides where to write it. */
 char *training_yaml(const training_job *job) {
     circe_train_options o = *job->options;
     char *text = NULL, number[40];
@@ -233,7 +233,7 @@ static void json_trials(cJSON *out, const circe_training *r) {
     }
 }
 
-/* Of the network, and of the baseline where there is one. */
+/* A number of the network, and of the baseline if there is one. */
 static void json_pair(cJSON *out, const char *name, const double *pair) {
     char *other = small_format("%s_baseline", name);
     if (isfinite(pair[0])) json_number(out, name, pair[0]);

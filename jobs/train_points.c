@@ -1,5 +1,5 @@
-/* The points of a training set: columns as matrices over all rows, standardised by the training rows, and handed to the
- * parts. Categories are codes for kernels that know them, and one column each elsewhere. */
+/* The points of a training set: columns as matrices over all rows, standardised by the training rows and then divided
+ * among the parts. Kernels of categories get codes; everything else gets one column per category. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -20,7 +20,7 @@ static circe_mat *place_of(training_part *part, slot which) {
 
 /* ---- one slot ---------------------------------------------------------------------------------------------------- */
 
-/* values := the role's columns over all rows: with one column a category, or (`encode` NULL) as they stand, numbers and
+/* values := the role's columns over all rows: with one column per category, or (`encode` NULL) as they are, numbers and
  * codes of categories or classes. */
 static circe_status take_columns(const training_set *set, const training_role *role, const encoding *encode,
                                  circe_mat *values) {
@@ -38,7 +38,7 @@ static circe_status take_columns(const training_set *set, const training_role *r
     return CIRCE_OK;
 }
 
-/* By the training rows; what is no quantity stays as it is. */
+/* Standardised by the training rows. Codes of categories stay as they are. */
 static circe_status fit_scale(const training_set *set, const training_role *role, bool coded, const circe_mat *values,
                               train_scaler *scaler) {
     circe_status status = train_scaler_fit(values, set->split.training, set->split.n_training, scaler);
@@ -50,7 +50,7 @@ static circe_status fit_scale(const training_set *set, const training_role *role
     return status;
 }
 
-/* Their mean becomes 1, so that learning rate and gamma mean what they do without weights. */
+/* Their mean becomes 1, so that learning rate and gamma mean the same as without weights. */
 static circe_status scale_weights(train_scaler *scaler) {
     if (scaler->mean[0] <= 0.0)
         return circe_fail(CIRCE_ERR_VALUE, "--row-weights: the weights of all training rows are 0");

@@ -1,5 +1,5 @@
-/* Training by several processes, over MPI (mpi/). Every process reads the whole table, which the splits and scales are
- * made from; of what the network learns from, it then keeps its slice. */
+/* Training by several processes, over MPI (mpi/). Every process reads the whole table, because splits and scales depend
+ * on it, and then keeps only its slice of the training rows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,8 @@ static circe_status agree(circe_status status, char *text) {
     return (circe_status)first;
 }
 
-/* This process alone knows, and the others wait for it: it says so itself, whoever it is. */
+/* Only this process knows of the failure, and the others wait for it. So it prints the message itself, whichever rank
+ * it is. */
 __attribute__((noreturn)) static void give_up(circe_status status, const char *text) {
     (void)status;
     ranks_give_up(text);

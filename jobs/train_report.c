@@ -1,6 +1,6 @@
-/* The folder that a run leaves behind: report.html for people, figures with their scripts and data, results.json,
- * results.csv (one row per epoch), predictions.csv (one row per judged point), sweep.csv (one per gamma), and run.yaml,
- * which runs it again. */
+/* Writes the report folder of a run: report.html for people, figures with their scripts and data, results.json,
+ * results.csv (one row per epoch), predictions.csv (one row per judged point), sweep.csv (one row per gamma), and
+ * run.yaml, which reproduces the run. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -118,7 +118,7 @@ static void add_interval(cells *list, circe_training_estimate e) {
         cells_add_number(list, e.value);
 }
 
-/* What p-values say where nothing is below it: "0.31", "< 1e-11". */
+/* A p-value as text, with the smallest possible one as a bound: "0.31", "< 1e-11". */
 static void add_p(cells *list, double p) {
     if (isnan(p))
         cells_add(list, "%s", "–");

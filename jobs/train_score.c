@@ -1,13 +1,13 @@
-/* What a prediction is worth on rows that its network was not trained on.
+/* Scores a prediction on rows that its network was not trained on.
  *
  *     error       MSE in units of these rows' variance, or cross-entropy, with a 95 % interval by drawing rows again
  *     dependence  p-values of the tests kci and gcm of the prediction and --invariant-to given --given, and KPC, the
  *                 share of what --given leaves of the prediction that --invariant-to explains
  *
- * Two tests, since each is blind where the other is sharp: kci sees every kind of dependence and spreads its power over
- * all of them, gcm sees correlation alone. With classes given, rows of one class change places (the null permutation).
- * A prediction of classes is tested as probabilities: of two classes as one column. Tests compare all pairs of rows, so
- * that at most MOST_TESTED of them, which are in random order, are taken. */
+ * There are two tests because each is weak where the other is strong: kci sees every kind of dependence and spreads its
+ * power over all of them, and gcm sees only correlation. With classes given, rows are permuted within a class (the null
+ * permutation). A prediction of classes is tested as probabilities, of two classes as one column. Tests compare all
+ * pairs of rows, so they use at most MOST_TESTED rows, which are in random order. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -153,7 +153,7 @@ static circe_status question_make(const training_job *job, const training_part *
     return status;
 }
 
-/* HSIC asks for independence whatever is given, and so do the tests of its networks. */
+/* HSIC requires independence without a condition, and so do the tests of its networks. */
 static const circe_mat *given_of(const training_job *job, const question *q) {
     return job->kind == CIRCE_MEASURE_HSIC ? NULL : &q->y;
 }

@@ -1,4 +1,4 @@
-/* What a trained network is worth, on the judged rows: those of the test, or without such those of validation.
+/* Scores a trained network on the judged rows: the test rows, or the validation rows if there are none.
  *
  *     error      MSE in the target's units and in units of these rows' variance, R2 = 1 less that; or cross-entropy and
  *                accuracy
@@ -8,7 +8,7 @@
  *     floor      E[Var(target | given)], the error of the best prediction from `given` alone, by kernel ridge
  *                regression on training rows, width and ridge by leave-one-out
  *
- * Measures compare all pairs of rows, so that at most MOST_MEASURED of them, which are in random order, are taken. */
+ * Measures compare all pairs of rows, so they use at most MOST_MEASURED rows, which are in random order. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -238,7 +238,7 @@ static int64_t rows_to_fit(const training_set *set) {
     return smaller(set->training.n, set->given.n <= 2 ? 4000 : 1000);
 }
 
-/* On the very rows that the prediction is judged on, so that both share their luck. */
+/* On the same rows as the prediction's error, so that chance affects both alike. */
 static circe_status estimate_floor(training_job *job) {
     const training_set *set = job->set;
     const training_part *part = training_judged(set);
@@ -301,7 +301,7 @@ static circe_status score_both(training_job *job) {
     return status == CIRCE_OK ? training_compare_groups(job) : status;
 }
 
-/* Of the network that was kept, in the unit of the judged rows' error. */
+/* The validation error of the final network, in the unit of the judged rows' error. */
 static void score_validation(training_job *job) {
     const training_part *part = &job->set->validation;
     double *loss = small_alloc((size_t)part->n * sizeof *loss), sum = 0.0;

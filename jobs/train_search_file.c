@@ -1,5 +1,5 @@
-/* What a search for gamma has found so far, in MODEL.search: a run that is resumed goes on behind it. One line of JSON:
- * the run that it is of, and one list of numbers per gamma. */
+/* Keeps the results of a search for gamma in MODEL.search, so that a resumed run continues after them. The file is one
+ * line of JSON: the run that it belongs to, and one list of numbers per gamma. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

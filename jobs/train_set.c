@@ -175,7 +175,7 @@ static circe_status check_weights(const training_set *set) {
     return CIRCE_OK;
 }
 
-/* Whose images are the points, once rows with missing cells are dropped. */
+/* The rows whose images are the points, after rows with missing cells were dropped. */
 static circe_status note_rows(training_set *set) {
     const circe_mat *m = &set->table.in.values;
     int64_t kept = 0;

@@ -1,5 +1,5 @@
-/* From the columns of a table, and images where there are some, to what a network, a regulariser and the measures see:
- * roles, classes, categories, standardised columns, and the rows split in training, validation, holdout and test. */
+/* Turns the columns of a table, and images if there are any, into what a network, a regulariser and the measures see:
+ * roles, classes, categories, standardised columns, and the rows split into training, validation, holdout and test. */
 #ifndef JOBS_TRAIN_SET_H
 #define JOBS_TRAIN_SET_H
 
@@ -25,7 +25,7 @@ typedef struct training_part {
     circe_mat features;  /* float32: what `data` shows the network; of images nothing */
     int32_t *shown;      /* of images: (n), which one `data` shows the network */
     train_data data;     /* y is --given and z --invariant-to, categories as codes */
-    circe_mat z_numbers; /* z with one column a category instead: for what knows no kernel of categories */
+    circe_mat z_numbers; /* z with one column per category instead, for methods without a kernel of categories */
     circe_mat weight;    /* float32 (n, 1), 1 on average over the training rows; no column: there are none */
 } training_part;
 
@@ -43,7 +43,7 @@ typedef struct training_set {
     train_loss_kind loss;
     bool taken_for_classes; /* a target of 0 and 1, and nobody said what it is */
     encoding encode;        /* of the features */
-    name_list inputs;       /* of the network: features, with one input a category */
+    name_list inputs;       /* of the network: features, with one input per category */
     name_list classes;      /* of a cross-entropy target */
     train_scaler feature_scale, target_scale;
     train_split split;
@@ -57,7 +57,7 @@ typedef struct training_set {
  * conditional mean must be there; `net`: the network they are for. */
 circe_status training_set_read(const circe_table *table, const circe_train_options *options, const char *net,
                                bool needs_holdout, training_set *set);
-/* Reads the images, where there are some, and prepares all points. */
+/* Reads the images, if there are some, and prepares all points. */
 circe_status training_set_fill(circe_context *context, const circe_watch *watch, training_set *set);
 void training_set_free(training_set *set);
 
@@ -69,11 +69,11 @@ void training_points_free(training_set *set);
 circe_status training_part_gather(const training_set *set, const int64_t *at, int64_t n, training_part *out);
 void training_part_free(training_part *part);
 
-/* Training rows that the conditional mean is learned from where there is no holdout, at most: many columns leave no low
+/* Training rows that the conditional mean is learned from if there is no holdout, at most: many columns leave no low
  * rank, and the cost grows with the cube of the rows. */
 static inline int64_t training_most_shared(const training_set *set) { return set->given.n <= 2 ? 10000 : 2000; }
 
-/* The rows that error and dependence are reported on: the test rows, or without such those of validation. */
+/* The rows that error and dependence are reported on: the test rows, or the validation rows if there are none. */
 static inline const training_part *training_judged(const training_set *set) {
     return set->test.n > 0 ? &set->test : &set->validation;
 }

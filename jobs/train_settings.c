@@ -1,4 +1,5 @@
-/* The settings of a training: what its options mean, what is refused, and what is said of options that do nothing. */
+/* The settings of a training: interprets its options, refuses contradictions, and warns about options that do
+ * nothing. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

@@ -1,11 +1,11 @@
-/* The watchman of a training: says once of each what would make the result worthless.
+/* Watches a training, and warns once about each condition that would make the result worthless.
  *
  *     the mean of k(x_i, x_j) over pairs of rows outside [.05, .95]    the regulariser sees nothing
  *     the features' standard deviation five times or a fifth of the first epoch's
  *     predictions that hardly vary, an error above that of a constant  at the end, on the judged rows
  *
- * The first two come with the end of every epoch of the network that was asked for. A run that is resumed looks at the
- * epochs before it too: it warns of what an uninterrupted one does. */
+ * The first two are checked at the end of every epoch of the requested network. A resumed run also checks the earlier
+ * epochs, so that it warns about the same things as an uninterrupted one. */
 #include <inttypes.h>
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* A training from inside: the run while it goes on, and what its result, its JSON and its report are made from. */
+/* The internals of a training: the run in progress, and what its result, its JSON and its report are made from. */
 #ifndef JOBS_TRAINING_H
 #define JOBS_TRAINING_H
 
@@ -21,7 +21,7 @@ typedef struct trained {
 
 static inline const trained *trained_of(const circe_training *result) { return (const trained *)(const void *)result; }
 
-/* What was said, the epochs that were looked at, and the spread of the features in the first of them. */
+/* Warnings given so far, the number of epochs checked, and the spread of the features in the first of them. */
 enum { TRAINING_NARROW = 1, TRAINING_CONSTANT = 2, TRAINING_DRIFT = 4 };
 typedef struct training_watchman {
     unsigned said;
@@ -66,7 +66,7 @@ typedef struct training_job {
 circe_status training_check_settings(training_job *job);
 /* Rows for the conditional mean, or for the choice of width and ridge. */
 bool training_needs_holdout(const training_job *job);
-/* Warns of options that do nothing here, and of what was done to the data. */
+/* Warns about options that do nothing here, and says what was done to the data. */
 void training_note_unused(training_job *job);
 
 /* The regulariser's options as the job has them, for any kind. */
@@ -80,7 +80,7 @@ const circe_mat *training_z(const training_part *part, circe_measure_kind kind);
 
 /* ---- trainings (train.c) ----------------------------------------------------------------------------------------- */
 
-/* A network that is trained beside the one that is asked for. */
+/* A network that is trained in addition to the requested one. */
 typedef struct training_trial {
     const training_part *rows, *watched; /* to learn from; for the curve, NULL: none */
     circe_measure *regularizer;          /* NULL: none */
@@ -91,7 +91,7 @@ typedef struct training_trial {
 
 /* Trains job->network anew, without checkpoints. */
 circe_status training_try(training_job *job, const training_trial *trial);
-/* out (part's rows, outputs) := what job->network makes of them; to be freed. */
+/* out (part's rows, outputs) := the output of job->network for them. The caller frees it. */
 circe_status training_ask(const training_job *job, const training_part *part, float **out);
 /* The regulariser of the job for these rows, of which `holdout` (NULL: they themselves) teach the conditional mean. */
 circe_status training_regularizer_for(const training_job *job, const training_part *rows, const training_part *holdout,
@@ -100,12 +100,12 @@ circe_status training_regularizer_for(const training_job *job, const training_pa
 /* ---- the watchman (train_watchman.c) ----------------------------------------------------------------------------- */
 
 void training_watch_epochs(training_job *job, const train_epoch *history, int64_t epochs);
-/* Of the network that was asked for, once it is judged. */
+/* Checks the requested network after it has been judged. */
 void training_watch_end(training_job *job);
 
 /* ---- the choice of gamma (train_gamma.c, train_search_file.c) ---------------------------------------------------- */
 
-/* Where gamma is to be chosen, or a sweep is asked for: job->gamma and the result's trials. */
+/* If gamma is to be chosen, or a sweep is requested: sets job->gamma and the result's trials. */
 circe_status training_choose_gamma(training_job *job);
 /* What the search has found, in a file beside the model: read where the run is resumed. Removed with `forget`. */
 circe_status training_search_load(training_job *job, circe_training_trial **trials, int64_t *n);
@@ -153,7 +153,7 @@ circe_status training_judge(training_job *job);
 circe_status training_conditional_mean(circe_context *context, const training_set *set, const circe_mat *y,
                                        const circe_mat *x, const circe_mat *at, circe_mat *mean);
 
-/* Of judged row `row`: its target (of numbers) and its prediction in the table's units; its class. */
+/* For judged row `row`: its target (if it is a number) and its prediction in the table's units; its class. */
 double training_target_in_units(const trained *t, int64_t row, int64_t col);
 double training_prediction_in_units(const trained *t, int64_t row, int64_t col);
 int64_t training_true_class(const trained *t, int64_t row);
@@ -161,13 +161,13 @@ int64_t training_found_class(const trained *t, int64_t row);
 
 /* ---- several processes (train_ranks.c) --------------------------------------------------------------------------- */
 
-/* Those that mpirun or srun started, as the loop trains with them; NULL: this one alone. */
+/* The processes that mpirun or srun started, for the training loop; NULL: there is only this one. */
 const train_ranks *training_ranks(void);
 
-/* Keeps, of the training rows, this process's slice. */
+/* Keeps only this process's slice of the training rows. */
 void training_ranks_divide(training_set *set);
-/* The device that is meant here: of "cuda" and "auto", each rank of a machine has another GPU as long as there are
- * more. */
+/* The device for this process. With "cuda" and "auto", each rank of a machine gets another GPU as long as there are
+ * enough. */
 const char *training_device(const char *name, char own[16]);
 
 /* ---- texts (train_json.c) ---------------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
  *                                                                              (numbers of a rank)
  *
  * Leave-one-out as in lib/cme/dense.c: the mean of |W_i|^2 / h_i^2, h_i = sum_k U_ik^2 / (s_k + ridge), which is the
- * inverse's diagonal where there is no spectrum. Each rank sums over the columns it has, and the sums of M numbers are
+ * inverse's diagonal if there is no spectrum. Each rank sums over the columns it has, and the sums of M numbers are
  * added. The safe ridge needs the largest eigenvalue: from the spectrum, or by Lanczos' method, some products with
  * K_YY.
  *
@@ -43,7 +43,7 @@ static void shape_of(int *rows, int *cols) {
     *cols = ranks_size() / *rows;
 }
 
-/* Of n things in blocks, how many are dealt to number `mine` of `all`. */
+/* How many of n items, in blocks, are dealt to number `mine` of `all`. */
 static int64_t dealt(int64_t n, int64_t block, int64_t mine, int64_t all) {
     int64_t whole = n / block, extra = whole % all;
     int64_t count = whole / all * block;

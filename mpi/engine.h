@@ -1,9 +1,9 @@
-/* What processes of one job can do together: the table that the loadable part (circe_mpi.so: engine_*.c) fills. It
- * alone is linked with MPI and ScaLAPACK, so that a program that nobody started by a launcher loads neither, and runs
- * where neither is installed. It knows nothing of libcirce.
+/* The operations that the processes of one job do together: a table that the loadable part (circe_mpi.so: engine_*.c)
+ * fills. Only that part is linked with MPI and ScaLAPACK, so a program that was not started by a launcher loads
+ * neither, and runs where neither is installed. It knows nothing about libcirce.
  *
- * Functions without a result do not fail: MPI ends the job where it cannot go on. Those marked "all" are called by
- * every process in the same order. Waiting yields the core after a moment, since a process may wait for minutes. */
+ * Functions without a result cannot fail: MPI ends the job if it cannot continue. Every process calls the functions
+ * marked "all", in the same order. Waiting yields the core after a moment, since a process may wait for minutes. */
 #ifndef RANKS_ENGINE_H
 #define RANKS_ENGINE_H
 

@@ -29,7 +29,7 @@ static void wait_for(MPI_Request *request) {
     for (int done = 0;;) {
         MPI_Test(request, &done, MPI_STATUS_IGNORE);
         if (done) return;
-        if (shared_there()) shared_sums_move(); /* somebody may wait for that before he comes here */
+        if (shared_there()) shared_sums_move(); /* another process may wait for that before it comes here */
         engine_wait(&patience);
     }
 }
@@ -121,7 +121,7 @@ static void sum_to_first(const double *values, int64_t n, double *sums) {
     }
 }
 
-/* Summed in one place and handed out, so that every process has the same bits whatever MPI's algorithm. */
+/* Summed by one process and then distributed, so that every process has the same bits whatever MPI's algorithm is. */
 static void sum(double *values, int64_t n) {
     for (int64_t at = 0; at < n; at += MOST_COUNT / 8) {
         MPI_Request request;
@@ -236,7 +236,7 @@ static void sum_begin(void *values, int64_t n, bool floats, double weight) {
 static void send_message(int to, const void *data, size_t bytes) {
     forget_sent(false);
     outgoing *message = malloc(sizeof *message + bytes);
-    if (message == NULL) { /* a few kilobytes: without them there is no way on */
+    if (message == NULL) { /* a few kilobytes, without which the job cannot continue */
         abort_ranks(1);
         return;
     }

@@ -1,6 +1,6 @@
 /* Dense algebra over processes, by ScaLAPACK: pdstedc, pdlarfb, pdpotrf, pdpotrs, pdpotri, pdgemm.
  *
- * The eigendecomposition A = U diag(s) U' is what pdsyevd does, in its three steps, but for the first:
+ * The eigendecomposition A = U diag(s) U' is what pdsyevd does, in its three steps, except for the first:
  *
  *     A = H T H', T tridiagonal    engine_tridiagonal.c, since pdsytrd reads A twice
  *     T = V diag(s) V'             pdstedc, divide and conquer

@@ -1,4 +1,4 @@
-/* Together in shared memory.
+/* Sums, gathers and broadcasts in shared memory.
  *
  * Work goes in rounds of at most SLOT bytes of each of N processes, numbered from 1, the same everywhere. Process k has
  * SLOTS slots that all can read; round r uses slot r mod SLOTS of each. Three numbers of every process say how far it
@@ -23,10 +23,10 @@
  * and others read it after `added` alone. Each number has one writer and only grows; atomics without locks work between
  * processes as between threads.
  *
- * Who waits goes on with older rounds itself (`move`), so that nobody waits for one who waits for him: the oldest round
- * that anyone has not taken was posted by all or lacks only parts of processes that have not come to it, which wait at
- * most for older ones. After a moment it also lets MPI go on, which may hold messages that others wait for. A process
- * that dies is MPI's affair: the launcher ends the others. */
+ * A waiting process continues with older rounds itself (`move`), so no two processes wait for each other: the oldest
+ * round that anyone has not taken either was posted by all, or lacks only parts of processes that have not reached it,
+ * and these wait at most for older rounds. After a moment a waiting process also lets MPI progress, which may have
+ * messages that others wait for. If a process dies, MPI's launcher ends the others. */
 #include "mpi/engine_shared.h"
 
 #include <mpi.h>

@@ -13,7 +13,7 @@ static double now(void) {
 static int tight = 256; /* tests, some ten microseconds, before the core is offered to others */
 
 void engine_wait_among(int processes) {
-    if (processes > sysconf(_SC_NPROCESSORS_ONLN)) tight = 0; /* who is waited for may be waiting for the core */
+    if (processes > sysconf(_SC_NPROCESSORS_ONLN)) tight = 0; /* the other process may be waiting for this core */
 }
 
 bool engine_wait(engine_patience *p) {

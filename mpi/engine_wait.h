@@ -1,6 +1,6 @@
-/* Waiting for other processes: first in a tight loop (they are microseconds away where all have cores), then with the
- * core offered to others, then with ever longer pauses: a process that waits for another's minutes of work leaves it
- * the core. */
+/* Waiting for other processes: first in a tight loop, since they are microseconds away if all have cores; then offering
+ * the core to others; then with ever longer pauses, so that a process that waits for minutes leaves the core to
+ * others. */
 #ifndef RANKS_ENGINE_WAIT_H
 #define RANKS_ENGINE_WAIT_H
 

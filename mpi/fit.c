@@ -1,4 +1,4 @@
-/* The fit of lib/cme by ranks: rows over ranks (low rank), the kernel matrix over ranks (dense). */
+/* The fit of lib/cme by ranks. A low-rank fit divides the rows among ranks, a dense fit the kernel matrix. */
 #include "mpi/mpi_fit.h"
 
 #include "mpi/mpi_parts.h"

@@ -1,5 +1,5 @@
-/* What launchers leave in the environment: Open MPI's mpirun, those that speak PMI (MPICH, Intel MPI, srun --mpi=pmi2),
- * those that speak PMIx (srun --mpi=pmix, prterun), and srun without any of them. */
+/* Recognises launchers by the variables that they set in the environment: Open MPI's mpirun, launchers with PMI (MPICH,
+ * Intel MPI, srun --mpi=pmi2) or PMIx (srun --mpi=pmix, prterun), and srun without any of them. */
 #include "mpi/launch.h"
 
 #include <stdlib.h>

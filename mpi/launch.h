@@ -1,4 +1,4 @@
-/* Who started this process: seen in the environment alone, so that it costs nothing. */
+/* Finds out what started this process from the environment alone, which costs nothing. */
 #ifndef RANKS_LAUNCH_H
 #define RANKS_LAUNCH_H
 
@@ -10,7 +10,7 @@ typedef struct ranks_launch {
     bool without;   /* srun started several tasks and offers no MPI */
 } ranks_launch;
 
-/* CIRCE_CLUSTER=off in the environment: as if nobody had. */
+/* With CIRCE_CLUSTER=off in the environment, there is no launcher. */
 ranks_launch ranks_launched(void);
 
 #endif

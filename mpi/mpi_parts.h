@@ -1,4 +1,5 @@
-/* What mpi/fit.c puts together into a fit by ranks (circe__fit_ops): pivots over ranks, a dense matrix over ranks. */
+/* The parts that mpi/fit.c combines into a fit by ranks (circe__fit_ops): pivots over ranks, and a dense matrix over
+ * ranks. */
 #ifndef RANKS_MPI_PARTS_H
 #define RANKS_MPI_PARTS_H
 

@@ -6,9 +6,8 @@
  *     p's owner   F_p (r), which is row r of L as well                         one broadcast
  *     each rank   column r of F and new residuals of its rows                  O(n r / N)
  *
- * The pivots are those of one process (lib/cme/basis.c), since residuals are computed in the same way and equal ones
- * are told apart by their number. Where the kernel is not of low rank, one process factors the whole matrix as it would
- * alone. */
+ * The pivots are those of one process (lib/cme/basis.c), because residuals are computed in the same way and ties go to
+ * the lowest row. If the kernel does not have low rank, one process factors the whole matrix as it would alone. */
 #include <math.h>
 #include <string.h>
 
@@ -18,7 +17,7 @@ enum {
     SWITCH_RANK = 768, /* as in basis.c */
 };
 
-/* What a rank has to say of its values: the largest, its row, and the sum. */
+/* What a rank reports about its values: the largest, its row, and the sum. */
 typedef struct standing {
     double largest, sum;
     int64_t index;

@@ -1,4 +1,4 @@
-/* Finding and loading the part that speaks MPI, and what is made of its table. */
+/* Finds and loads the part that is linked with MPI, and builds the functions of ranks.h on its table. */
 #define _GNU_SOURCE
 #include "mpi/ranks.h"
 
@@ -19,8 +19,8 @@ static struct {
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-/* Beside the program (a build folder), and where an installation has it. MPI wants its symbols to be global: it loads
- * parts of its own. */
+/* Looks beside the program (a build folder) and where an installation has it. MPI needs its symbols to be global,
+ * because it loads parts of its own. */
 static void *load(void) {
     static const char *const places[] = {"", RANKS_INSTALLED "/"};
     char program[PATH_MAX], path[PATH_MAX + 64];
@@ -115,7 +115,7 @@ const char *ranks_host(void) { return here.place.host; }
 
 const ranks_engine *ranks_engine_used(void) { return here.engine; }
 
-/* Where the launcher bound this process to some cores, those are its own; else the machine is divided. */
+/* If the launcher bound this process to some cores, it uses those; otherwise the ranks divide the machine. */
 int64_t ranks_cores(void) {
     cpu_set_t set;
     int64_t all = sysconf(_SC_NPROCESSORS_ONLN);

@@ -1,6 +1,6 @@
-/* Several processes as one: opened where a launcher (mpirun, srun) started more than one of this program, and otherwise
- * one process that is everything. There is one set of ranks, as MPI has it. Functions marked "all" are called by every
- * process in the same order. */
+/* Several processes as one. The ranks are opened if a launcher (mpirun, srun) started more than one process of this
+ * program; otherwise this process is the only rank. There is one set of ranks, as in MPI. Every process calls the
+ * functions marked "all", in the same order. */
 #ifndef RANKS_H
 #define RANKS_H
 
@@ -10,13 +10,14 @@
 #include "mpi/engine.h"
 #include "mpi/launch.h"
 
-/* Loads MPI and starts it where a launcher is seen that started several, else does nothing. All. A failure has a text
- * in circe_last_error; then the processes do not know of each other, and only the launch tells which may speak. */
+/* All: loads and starts MPI if a launcher started several processes, otherwise does nothing. A failure has a text in
+ * circe_last_error. The processes then do not know each other, and only the launcher's variables say which one may
+ * print. */
 circe_status ranks_open(void);
 /* All: waits for the others. */
 void ranks_close(void);
-/* Ends every process at once, with status 1, for a failure that the others cannot know of, with its text, after the
- * process's name, to whoever speaks for the program. */
+/* Ends every process at once, with status 1, after a failure that the others cannot know about. The process that prints
+ * for the program gets its text, after the name of the failed process. */
 __attribute__((noreturn)) void ranks_give_up(const char *text);
 void ranks_speak_last(void (*speak)(const char *text));
 
@@ -37,8 +38,8 @@ void ranks_broadcast(int from, void *data, size_t bytes);
 void ranks_sum(double *values, int64_t n);
 void ranks_gather(const void *own, size_t bytes, void *everyones);
 
-/* All: the first process that reports something other than 0 decides. Returns what it reported, with its number in *who
- * and its text in `text` of RANKS_TEXT_BYTES, everywhere; 0, with nothing changed, where none did. */
+/* All: the first process that reports something other than 0 decides. Every process returns what it reported, with its
+ * number in *who and its text in `text` of RANKS_TEXT_BYTES. If none did, returns 0 and changes nothing. */
 enum { RANKS_TEXT_BYTES = 2048 };
 int ranks_first_report(int report, char *text, int *who);
 
@@ -49,7 +50,7 @@ circe_status ranks_agree(circe_status status);
  * are. */
 circe_status ranks_same(const void *data, size_t bytes, const char *what);
 
-/* A hash of bytes, to be gone on with: starts at 0. */
+/* Continues a hash with these bytes. It starts at 0. */
 uint64_t ranks_hash(uint64_t hash, const void *data, size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
-/* Sets of pictures that runs of this process have in common: one that several use at a time is in memory once, at one
- * address, by which a GPU knows that it has it already. */
+/* Sets of pictures that the runs of this process share. A set that several runs use at a time is in memory once, at one
+ * address, so that a GPU recognises it and has only one copy. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

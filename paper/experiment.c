@@ -1,4 +1,4 @@
-/* Reading experiments/NAME.yaml, and where the files are looked for. */
+/* Finds and reads experiments/NAME.yaml. */
 #include "paper/paper_config.h"
 
 #include <dirent.h>
@@ -69,7 +69,7 @@ static const circe_experiment_entry *entry_of(const circe_experiment_entry *list
     return NULL;
 }
 
-/* Every experiment that a name can mean: the first place that has it wins. */
+/* Every experiment that can be named. If several folders have one, the first wins. */
 static int64_t find_all(arena *owner, circe_experiment_entry list[MOST_ENTRIES]) {
     const char *places[PLACES];
     int64_t n = 0;
@@ -125,7 +125,7 @@ static circe_status find(const char *name, const char *path, paper_config *confi
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* `quick` is read even where it is not asked for: a mistake in it should not wait for somebody in a hurry. */
+/* `quick` is read even if it is not requested, so that a mistake in it shows early. */
 static circe_status read_file(bool quick, paper_config *config) {
     io_yaml *file = NULL;
     circe_status status = io_yaml_read(config->path, &file);

@@ -1,5 +1,5 @@
-/* Figures as the paper's: error against VCF, a panel a model; limits over the dimension; the loss of pictures over
- * gamma. */
+/* Figures like the paper's: error against VCF, one panel per model; limits over the dimension; the loss on pictures
+ * over gamma. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Tables of the keys, and checks of what no single key can tell. */
+/* The tables of keys, and checks that involve several keys. */
 #include <stdlib.h>
 #include <string.h>
 

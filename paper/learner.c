@@ -1,4 +1,4 @@
-/* Training a network as the settings of a run say. */
+/* Trains a network according to the settings of a run. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +85,7 @@ static bool exists(const char *path) {
     return path != NULL && (stat(path, &info) == 0 || errno != ENOENT);
 }
 
-/* A checkpoint that is refused, before any step, is of no use to anybody: without it the run starts anew. */
+/* A checkpoint that is refused before the first step is useless. It is removed, and the run starts anew. */
 static circe_status train(paper_learner *learner, const train_data *data, const train_options *options,
                           train_result *trained) {
     bool there = exists(options->checkpoint);

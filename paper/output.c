@@ -1,4 +1,4 @@
-/* Writing it all: results.json, results.csv, report.html. */
+/* Writes results.json, results.csv and report.html. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

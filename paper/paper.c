@@ -18,8 +18,8 @@ static const char *device_of(const circe_experiment_options *options) {
     return options->device != NULL ? options->device : "cpu";
 }
 
-/* Before every run fails for want of it. Processes would take turns on a GPU, each with its own copy of the data there:
- * runs on one are threads of this process. */
+/* Checks the device before every run fails without it. Processes would take turns on a GPU, each with its own copy of
+ * the data, so runs on a GPU are threads of this process. */
 static circe_status try_device(circe_context *context, const char *name, const char *precision, sweep_options *how) {
     train_device *device = NULL;
     circe_status status = train_device_choose(context, name, precision != NULL ? precision : "float32", &device);

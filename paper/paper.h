@@ -1,5 +1,6 @@
-/* The paper's experiments: grids of runs that a file describes (experiments/NAME.yaml), done as a sweep, summarised as
- * tables, figures and a page. circe/experiment.h has what is asked of them; this is what the command needs beside. */
+/* The paper's experiments: grids of runs that a file describes (experiments/NAME.yaml). They run as a sweep and are
+ * summarised as tables, figures and a page. circe/experiment.h is their interface; this header has what the command
+ * needs in addition. */
 #ifndef PAPER_H
 #define PAPER_H
 

@@ -21,8 +21,8 @@ enum paper_model_word {
     N_MODELS
 };
 
-/* The keys of a file, one a row: X(kind, member, "key", "a value that would be right", ...). not_in_json: it says which
- * runs there are, not how one is done, and is no setting of a run. */
+/* The keys of a file, one per row: X(kind, member, "key", "an example of a correct value", ...). not_in_json: the key
+ * determines which runs there are, not how a run is done, so it is not a setting of a run. */
 #define POSITIVE .low = DBL_MIN, .high = INFINITY
 #define NOT_NEGATIVE .low = 0, .high = INFINITY
 
@@ -40,7 +40,7 @@ enum paper_model_word {
 
 typedef struct paper_model {
     PAPER_MODEL(IO_MEMBER)
-    /* Where pictures lie for the runs, and what stands for their content; NULL: drawn for every run. */
+    /* The file of pictures for the runs, and a mark of its content; NULL: every run draws them. */
     const char *pictures, *mark;
 } paper_model;
 

@@ -1,4 +1,4 @@
-/* What the files of the paper's experiments share: a run, the plan of runs, and what they say together. */
+/* What the files of the paper's experiments share: a run, the plan of runs, and their summary. */
 #ifndef PAPER_PARTS_H
 #define PAPER_PARTS_H
 
@@ -28,7 +28,7 @@ typedef struct paper_settings {
     int64_t seed;
 } paper_settings;
 
-/* Where the pictures lie is no setting: the fingerprint has what stands for their content. */
+/* The path of the pictures is not a setting: the fingerprint covers a mark of their content. */
 #define PAPER_LEFT_OUT "pictures_file"
 
 cJSON *paper_settings_json(const paper_settings *settings);
@@ -75,7 +75,7 @@ typedef enum paper_number {
 extern const char *const paper_number_names[N_NUMBERS];
 
 typedef struct paper_numbers {
-    double at[N_NUMBERS]; /* NaN where there is none */
+    double at[N_NUMBERS]; /* NaN if there is none */
     char *choices;        /* what the regulariser chose, a sentence; NULL: nothing. Owned */
 } paper_numbers;
 
@@ -155,7 +155,7 @@ typedef struct paper_group {
     bool settled;   /* its final runs know their choice */
 } paper_group;
 
-/* Over the seeds; NaN where there is none. */
+/* Over the seeds; NaN if there is none. */
 typedef struct paper_spread {
     double median, low, high, mean;
 } paper_spread;
@@ -239,8 +239,8 @@ paper_rows paper_summarise(const paper *p, int64_t group, bool tuning);
  * chosen. */
 void paper_choose(const paper_kind *kind, paper_rows *rows);
 
-/* Of all runs of a row of pictures together, in standard errors: each is evidence of its own, so that three of 1.9 are
- * 3.3 (Stouffer). PAPER_USELESS where a run predicts no better than a constant. */
+/* The dependence in all runs of a row of pictures together, in standard errors. Each run is independent evidence, so
+ * three of 1.9 are 3.3 (Stouffer). PAPER_USELESS if a run predicts no better than a constant. */
 #define PAPER_USELESS 1e30
 double paper_evidence(const paper_row *row);
 
@@ -332,7 +332,7 @@ extern const paper_column paper_columns_synthetic[], paper_columns_synthetic_tun
 /* NULL: there is none of that name. */
 const paper_kind *paper_kind_find(const char *name);
 
-/* That of an experiment with these models and limits. */
+/* The kind of an experiment with these models and limits. */
 const paper_kind *paper_kind_of(const paper_config *config);
 
 #endif

@@ -30,7 +30,7 @@ static void make_name(const paper *p, const paper_planned *run, char *name, size
     snprintf(name, size, "%s-%s%s%s%s-seed%" PRId64, model, method->name, gamma, rate, decay, s->seed);
 }
 
-/* Gives a run that waits its choice: it is ready then, or done. */
+/* Gives a waiting run its choice. It is then ready, or already done. */
 static void release(paper *p, sweep *s, int64_t number, const paper_choice *choice) {
     paper_planned *run = &p->runs[number];
     paper_settings *settings = &run->settings;

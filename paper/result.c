@@ -1,4 +1,4 @@
-/* What came of an experiment, for callers: all of it lives in the arena of its configuration. */
+/* The result of an experiment for callers. All of it lives in the arena of the configuration. */
 #include <stdlib.h>
 #include <string.h>
 

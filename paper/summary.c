@@ -11,9 +11,9 @@ static const double detectable = 2; /* standard errors */
 
 /* ---- synthetic models -------------------------------------------------------------------------------------------- */
 
-/* The smaller mean over runs of floor + |error - floor| + VCF. An error below the floor is had by following z, and
- * counts like one above it; a constant predictor scores 1, so that collapsing does not pay. Without a regulariser it is
- * the error: there is no invariance to be had. */
+/* Prefers the smaller mean over runs of floor + |error - floor| + VCF. An error below the floor comes from following z,
+ * and counts like one above it. A constant predictor scores 1, so collapsing does not pay. Without a regulariser the
+ * score is the error, since there is no invariance to gain. */
 double paper_score_synthetic(const paper_numbers *r, bool regularized) {
     double error = r->at[NUMBER_VALIDATION_MSE], floor = r->at[NUMBER_VALIDATION_FLOOR];
     return regularized ? floor + fabs(error - floor) + r->at[NUMBER_VALIDATION_VCF] : error;
@@ -28,7 +28,7 @@ bool paper_better_synthetic(const paper_row *a, const paper_row *b) { return sma
 
 /* The score of a run is its dependence on validation rows in standard errors (without a regulariser, the validation
  * error). The smallest gamma, that is the weakest regularisation, whose dependence cannot be detected any more, that of
- * all runs together being below 2 standard errors; where there is none, the one with the fewest. Between equals the
+ * all runs together being below 2 standard errors; if there is none, the one with the fewest. Between equals the
  * smaller validation error. Nothing out of domain is looked at.
  *
  * A prediction that collapsed or went astray depends on nothing, or on noise: that is no invariance to be chosen. */

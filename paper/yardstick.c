@@ -6,7 +6,7 @@
  * The conditional mean is fitted on a holdout of some thousand points, and its error is a function of Y, as a good
  * prediction is: v of a prediction that depends on Y alone is above 0, by more than its standard error once there are
  * many rows. An exchange of Z among rows of the same Y leaves that error as it is and takes away all dependence given
- * Y, so that d is 0 on average where there is none, whatever the holdout. Y takes few values here (32 places, 9 poses);
+ * Y, so that d is 0 on average if there is none, whatever the holdout. Y takes few values here (32 places, 9 poses);
  * a row that is alone with its Y stays as it is. The standard error is that of d over the chunks. */
 #include <math.h>
 #include <stdlib.h>

@@ -17,9 +17,9 @@ typedef struct cells {
 
 void cells_column(cells *list, const char *name, bool numeric);
 void cells_add(cells *list, const char *format, ...) CIRCE_PRINTF(2, 3);
-/* Four digits; a dash where there is none. */
+/* Four digits; a dash if there is none. */
 void cells_add_number(cells *list, double value);
-/* For people: so many digits, trailing zeros kept, since they are known; "" where there is no number. */
+/* For people: so many digits, trailing zeros kept, since they are known; "" if there is no number. */
 const char *cells_digits(double value, int n, char *text, size_t size);
 void cells_add_digits(cells *list, double value, int n);
 void cells_free(cells *list);

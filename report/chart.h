@@ -22,10 +22,10 @@ typedef struct chart {
 chart *chart_new(void);
 void chart_free(chart *c);
 
-/* One more panel. There is room for CHART_PANELS. */
+/* Adds a panel. A figure has room for CHART_PANELS. */
 report_panel *chart_panel(chart *c, const char *title, const char *x_label, const char *y_label);
 
-/* A series of a style of report_series with room for so many points. One that the panel has no room for is not shown.
+/* A series of a style of report_series with room for this many points. One that the panel has no room for is not shown.
  */
 report_series *chart_series(chart *c, report_panel *panel, report_style style, int colour, const char *label,
                             int64_t room);
@@ -35,7 +35,7 @@ void chart_band(report_series *s, double x, double y, double low, double high);
 /* A dashed grey line across the panel. */
 void chart_level(chart *c, report_panel *panel, const char *label, double y);
 
-/* Writes and draws it, and adds it to the page (NULL: there is none); nothing where there are no panels. *drawn as of
+/* Writes and draws it, and adds it to the page (NULL: there is none); nothing if there are no panels. *drawn as of
  * report_draw. Frees it. */
 circe_status chart_draw(chart *c, const char *name, const char *caption, const char *folder, report *page, bool *drawn);
 

@@ -1,4 +1,4 @@
-/* Tables as CSV, RFC 4180: lines end in CR LF, and cells with a comma, a quote or a line end are quoted. */
+/* Writes tables as CSV by RFC 4180: lines end in CR LF, and cells with a comma, a quote or a line end are quoted. */
 #include <string.h>
 
 #include "circe/status.h"

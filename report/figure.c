@@ -56,7 +56,7 @@ static void include(range *r, double value) {
     if (!(r->high >= value)) r->high = value;
 }
 
-/* A little room on both sides; any range at all where there are no points, or one. */
+/* A little room on both sides; any range at all if there are no points, or one. */
 static void widen(range *r) {
     const double share = 0.05;
     if (isnan(r->low)) *r = (range){r->log ? 0.1 : 0.0, 1.0, r->log};

@@ -1,4 +1,5 @@
-/* Running gnuplot: no shell, none of the user's settings, nothing on the terminal, and an end if it hangs. */
+/* Runs gnuplot without a shell, without the user's settings and without output on the terminal, and ends it if it
+ * hangs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +15,7 @@
 
 enum { LIMIT_MS = 60000, LOOK_MS = 5 };
 
-/* Waits until the child ends or the limit is reached, when it is ended. */
+/* Waits until the child ends, and ends it if the time limit is reached. */
 static bool wait_for(pid_t child) {
     const struct timespec moment = {.tv_nsec = LOOK_MS * 1000000L};
     int result = 0;

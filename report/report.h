@@ -1,6 +1,6 @@
-/* What a run leaves behind for people: one self-contained report.html (tables, figures as inline SVG, settings),
- * figures as SVG with their gnuplot script and data beside them, tables as CSV. Nothing in the report asks the network
- * for anything. Files are written beside and renamed. */
+/* The reports of runs: one self-contained report.html (tables, figures as inline SVG, settings), figures as SVG with
+ * their gnuplot script and data beside them, and tables as CSV. A report loads nothing from the network. Files are
+ * written under another name and then renamed. */
 #ifndef REPORT_H
 #define REPORT_H
 
@@ -19,7 +19,7 @@ typedef enum report_style {
     REPORT_INTERVALS = 5
 } report_style;
 
-/* One curve or cloud: n points, NaN leaves a gap. low and high, where not NULL, are drawn as a shaded band; of
+/* One curve or cloud: n points, NaN leaves a gap. low and high, if not NULL, are drawn as a shaded band; of
  * REPORT_INTERVALS, which are points that no line joins, as bars. */
 typedef struct report_series {
     const char *label;
@@ -34,7 +34,7 @@ typedef struct report_series {
 
 typedef struct report_panel {
     const char *title, *x_label, *y_label;
-    const char *const *x_names; /* (n_x_names): what stands at x = 0, 1, ... in the place of numbers; NULL: numbers */
+    const char *const *x_names; /* (n_x_names): labels at x = 0, 1, ... instead of numbers; NULL: numbers */
     int64_t n_x_names;
     bool log_x, log_y;
     const report_series *series;

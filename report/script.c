@@ -1,6 +1,6 @@
-/* The page's script: tables are sorted by their heads, curves hidden and shown by the legend, values shown at a touch.
- * It asks the network for nothing, keeps nothing, and the page says the same without it. It has neither < nor &, so
- * that readers of XML are not led astray. */
+/* The page's script sorts tables by their heads, hides and shows curves by the legend, and shows values at a touch. It
+ * loads nothing from the network and stores nothing, and the page says the same without it. It contains neither < nor
+ * &, which would confuse XML parsers. */
 #include "report/report_parts.h"
 
 const char report__script[] =

@@ -172,7 +172,7 @@ static const char *end_of_element(const char *at) {
     return NULL;
 }
 
-/* Where `text` is before `end`; NULL: it is not. */
+/* The position of `text` before `end`; NULL: it does not occur. */
 static const char *find_before(const char *at, const char *end, const char *text) {
     return memmem(at, (size_t)(end - at), text, strlen(text));
 }
@@ -193,7 +193,7 @@ static int64_t panel_of(const report_figure *figure, const char *at, const char 
     return -1;
 }
 
-/* `canvas`: behind the tag of the group that holds everything. The shapes of points are defined once a figure. */
+/* `canvas`: behind the tag of the group that holds everything. The shapes of points are defined once per figure. */
 static bool put_panel(FILE *out, const char *canvas, const report_figure *figure, int64_t p) {
     copying c = {.out = out, .figure = figure};
     report__box b = report__panel_box(figure, p);

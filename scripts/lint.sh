@@ -1,7 +1,7 @@
 #!/bin/sh
-# Warnings as errors (the dev preset), clang-tidy, cppcheck and the formatting, over the whole tree, on every core. What needs
-# the headers of CUDA is only formatted, and so is what needs MPI where MPI is not installed. Memory of either precision is
-# told apart by the views' dtype, so cppcheck's word about casts of pointers is not asked for.
+# Warnings as errors (the dev preset), clang-tidy, cppcheck and the formatting, over the whole tree, on every core. Files that
+# need the headers of CUDA are only checked for formatting, and so are those that need MPI if it is not installed. A view's
+# dtype says which precision its memory has, so cppcheck's warning about casts of pointers is turned off.
 set -eu
 jobs=$(nproc)
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Pins what the .in files ask for, each file with its hash, for every Python from 3.11 on: run it after changing one of
-# them, or for newer versions. Needs uv (pip install uv).
+# Pins the packages of the .in files, with the hashes of their files, for every Python from 3.11 on. Run it after you change
+# one of them, or to get newer versions. Needs uv (pip install uv).
 set -eu
 cd "$(dirname "$0")/.."
 for requirements in bench/requirements python/requirements scripts/requirements-cuda; do

@@ -1,9 +1,9 @@
 #!/bin/sh
 # The tests on other processors, BLAS libraries, compilers and numbers of threads: matrix.sh [--short] [NAME...]
 #
-# Each row is a build and an environment; the table at the end says what passed where, and what was skipped for want of a tool.
+# Each row is a build and an environment; the table at the end says what passed where, and what was skipped because a tool is missing.
 # --short: the rows that need no further build, on the tests whose numbers depend on them. NAME: only these rows.
-# scripts/setup.sh matrix installs everything. The exit status is 1 where a test failed.
+# scripts/setup.sh matrix installs everything. The exit status is 1 if a test failed.
 set -u
 cd "$(dirname "$0")/.."
 jobs=$(nproc)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what is missing on Debian or Ubuntu, and nothing where everything is there.
+# Installs what is missing on Debian or Ubuntu. If nothing is missing, it does nothing.
 # Usage: setup.sh build|check|r|blas|fuzz|tsan|lint|bench|python|wheel|cuda|mpi|matrix|aarch64|docs
 # CIRCE_CHECK_TORCH=0 keeps `check` from installing PyTorch, CIRCE_CHECK_R=0 from installing R.
 set -eu

@@ -1,4 +1,4 @@
-/* Runs as processes: starting children, listening to them, and what became of them. */
+/* Runs as processes: starts children, listens to them, and collects their results. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -134,7 +134,7 @@ static void stop(pool *p) {
 
 /* ---- showing ----------------------------------------------------------------------------------------------------- */
 
-/* Seconds until all is done, or -1 where nothing is known yet. */
+/* Seconds until all is done, or -1 if nothing is known yet. */
 static double time_left(const pool *p) {
     double weight = 0, done_weight = p->finished_weight, done_seconds = p->finished_seconds;
     for (int64_t i = 0; i < p->s->n_runs; i++) {

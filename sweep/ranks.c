@@ -1,7 +1,7 @@
-/* What rank 0 and the others tell each other: a header and a text. Nobody waits inside MPI: each looks for letters
- * every few milliseconds, between looks at its children, which costs a run so much when it ends and a core nothing. The
- * text of a result goes to rank 0 as a letter too, since a file that one machine of a network file system has written
- * may take its time to be seen by another. */
+/* The messages between rank 0 and the others: a header and a text. Nobody waits inside MPI. Each rank looks for
+ * messages every few milliseconds, between looks at its children. This costs a run a few milliseconds at its end, and
+ * no processor time. The text of a result also goes to rank 0 as a message, because on a network file system another
+ * machine may see a new file only after some time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

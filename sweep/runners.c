@@ -1,4 +1,4 @@
-/* Runs of this process, whichever way they go: threads, or children. */
+/* The runs of this process, either as threads or as child processes. */
 #include "base/clock.h"
 #include "sweep/sweep_parts.h"
 

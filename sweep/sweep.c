@@ -1,4 +1,4 @@
-/* Runs and their results: what is planned, what is found done in the folder. */
+/* Plans runs, and finds the results that are already in the folder. */
 #include "sweep/sweep.h"
 
 #include <errno.h>
@@ -98,8 +98,8 @@ int64_t sweep_count(const sweep *s, sweep_state state) {
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* The folder with `runs` in it; whether files can be made there is seen before the work. Two processes in one folder
- * would start every run twice. */
+/* Creates the folder with `runs` in it, and checks before the work that files can be created there. Two processes in
+ * one folder would start every run twice. */
 static circe_status hold_folder(sweep *s) {
     const char *folder = s->options->folder, *runs = arena_format(&s->owner, "%s/runs", folder);
     circe_status status = path_make_folders(folder);

@@ -1,10 +1,10 @@
 /* Many runs of one function, side by side, here and on other ranks, restartable.
  *
- * A run is a name, settings (a JSON object) and a fingerprint of them. It is done by a thread of this process, with a
- * context of its own, or, where the caller names a program, by a process: that program with the words of `command`,
- * which ends in sweep_work and gets its settings on standard input. Its result goes to FOLDER/runs/NAME.json, and one
- * whose fingerprint is that of the settings is not computed again. A run may wait for others: its settings are given
- * once they ended. Nothing here prints; what the runs are about is the caller's. */
+ * A run has a name, settings (a JSON object) and a fingerprint of them. A thread of this process does it, with its own
+ * context, or, if the caller names a program, a process: that program with the words of `command`, which calls
+ * sweep_work and reads its settings from standard input. The result goes to FOLDER/runs/NAME.json. A result with the
+ * fingerprint of the settings is not computed again. A run may wait for others and get its settings when they have
+ * ended. Nothing here prints, and only the caller knows what the runs are about. */
 #ifndef SWEEP_H
 #define SWEEP_H
 
@@ -73,21 +73,22 @@ typedef struct sweep_options {
     void *user;
     /* Called once the folder is held: adds the runs. */
     circe_status (*plan)(void *user, sweep *s);
-    /* Takes the result of a run; false: it is damaged. */
+    /* Receives the result of a run; false: it is damaged. */
     bool (*accept)(void *user, int64_t run, const cJSON *result);
     /* A run is done or failed: those that waited for it may get their settings. */
     void (*ended)(void *user, sweep *s, int64_t run);
 } sweep_options;
 
-/* Runs everything that is not done yet. A run that fails is told of, and the others go on. Asked to stop, it ends the
- * runs and returns CIRCE_ERR_CANCELLED; what is finished stays. With several ranks the others call sweep_serve. */
+/* Runs everything that is not done yet. A run that fails is reported, and the others continue. If it is asked to stop,
+ * it ends the runs and returns CIRCE_ERR_CANCELLED; finished results stay. With several ranks, the others call
+ * sweep_serve. */
 circe_status sweep_go(const sweep_options *options, const circe_watch *watch, sweep *result);
 void sweep_free(sweep *s);
 
-/* On a rank that is not the first: does what rank 0 hands out, by the jobs, threads and command of the options.
- * `status` is what this one has come to before. */
+/* On every rank but the first: does the runs that rank 0 hands out, with the jobs, threads and command of the options.
+ * `status` is this rank's status so far. */
 circe_status sweep_serve(circe_status status, const sweep_options *options, const circe_watch *watch);
-/* On rank 0 instead of sweep_go, where something failed before it. Returns the status. */
+/* Called on rank 0 instead of sweep_go if something failed before it. Returns the status. */
 circe_status sweep_call_off(circe_status status);
 
 /* How many runs to do side by side on this machine: as asked, or (CIRCE_UNSET) as many as the cores of this process
@@ -106,7 +107,7 @@ void sweep_release(sweep *s, int64_t run, const char *name, double weight, cJSON
 /* It cannot be done. */
 void sweep_fail(sweep *s, int64_t run, const char *error);
 
-/* Of settings and of the version of this program. */
+/* The fingerprint of settings and of the version of this program. */
 void sweep_fingerprint(const cJSON *settings, const char *left_out, char fingerprint[SWEEP_FINGERPRINT_BYTES]);
 
 /* ---- in the process of a run ------------------------------------------------------------------------------------- */
@@ -116,7 +117,7 @@ void sweep_fingerprint(const cJSON *settings, const char *left_out, char fingerp
 circe_status sweep_work(const char *path, const char *left_out, sweep_function function, void *user,
                         bool (*stop)(void));
 
-/* Seconds that a run has to end once it is asked to. */
+/* Seconds that a run has to end after it was asked to. */
 enum { SWEEP_PATIENCE_S = 5 };
 
 #endif

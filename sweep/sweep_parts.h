@@ -65,7 +65,7 @@ extern const sweep__way sweep__by_threads, sweep__by_children;
 void sweep__runners_open(const sweep_options *options, sweep__runners *runners);
 void sweep__runners_close(sweep__runners *runners);
 
-/* Starts number i. false: `why` says what is wrong. */
+/* Starts run number i. false: `why` says what is wrong. */
 bool sweep__runners_start(sweep__runners *runners, int64_t i, const char *path, const char *settings,
                           char why[SWEEP__WHY_BYTES]);
 /* Waits so long for news, and tells all of it. */
@@ -75,7 +75,7 @@ void sweep__runners_listen(sweep__runners *runners, int milliseconds, sweep__hea
 void sweep__runners_stop(sweep__runners *runners);
 void sweep__runners_hurry(sweep__runners *runners);
 
-/* ---- ranks: rank 0 hands out runs and hears what becomes of them. Does nothing where there is one process -------- */
+/* ---- ranks: rank 0 hands out runs and hears what becomes of them. Does nothing if there is one process -------- */
 
 /* Before the runs, once: tells the others how far this came and sees whether all of them see the folder, can write its
  * runs, and have the same file. */

@@ -1,6 +1,6 @@
-/* Runs as threads of this process, each with a context of its own. A thread says what it has come to in its place of
- * the list, under one lock; the listener sleeps until one has ended. Nobody can end a thread: a run that is to stop
- * does so at its next report of progress. */
+/* Runs as threads of this process, each with its own context. A thread writes its result to its entry of the list,
+ * under one lock; the listener sleeps until a thread has ended. A thread cannot be killed, so a run that is asked to
+ * stop does so at its next report of progress. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

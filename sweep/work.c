@@ -75,8 +75,8 @@ static int tell(void *user, double share) {
     return write(STDOUT_FILENO, line, (size_t)bytes) != bytes;
 }
 
-/* However the process that started this one ends, killed included, this one is then asked to stop. false: it has ended
- * before it could be asked for that, and nobody reads what is said here. */
+/* Makes sure that this process is asked to stop when the process that started it ends, even if that was killed. false:
+ * it has ended already, and nobody reads the output. */
 static bool end_with_parent(void) {
     struct pollfd listener = {.fd = STDOUT_FILENO};
     prctl(PR_SET_PDEATHSIG, SIGTERM);

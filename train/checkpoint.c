@@ -1,4 +1,4 @@
-/* Checkpoints as .safetensors, whose checksum is the library's affair (circe/safetensors.h). */
+/* Checkpoints as .safetensors. The library computes and verifies their checksum (circe/safetensors.h). */
 #include "train/checkpoint.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ enum {
     N_COUNTERS = 5,
     N_NUMBERS = 13,
     N_HISTORY = sizeof(train_epoch) / sizeof(double),
-    N_FIRST = 7, /* columns that every history has, and fewer numbers than there ever were */
+    N_FIRST = 7, /* columns that every history has; no version ever wrote fewer numbers */
     MOST_TENSORS = 10,
     N_OWN = 3, /* metadata of the format itself: format, version, writer */
 };
@@ -149,7 +149,7 @@ static circe_status check_format(const circe_tensor_file *file, const char *path
                       path, version, meta(file, "writer"), circe_version(), TRAIN_CHECKPOINT_VERSION);
 }
 
-/* Opening verified it, where there is one; every version of the format has it. */
+/* Opening verified it, if there is one; every version of the format has it. */
 static circe_status check_sum(const circe_tensor_file *file, const char *path) {
     if (circe_tensor_file_metadata(file, "checksum") != NULL) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_FORMAT, "%s: the checkpoint is damaged: it has no checksum", path);
@@ -163,7 +163,7 @@ static int64_t parting(const char *a, const char *b) {
     return at > BEFORE ? at - BEFORE : 0;
 }
 
-/* What the file says, or what one that says nothing means; NULL: anything. */
+/* The value in the file, or the default if it has none. NULL: any value is accepted. */
 static const char *said(const circe_tensor_file *file, const char *key) {
     static const circe_metadata younger[] = {{"validate_every", "1"}, {"steps", "0"}, {"data", NULL}};
     const char *value = circe_tensor_file_metadata(file, key);
@@ -203,8 +203,7 @@ static circe_status take(const circe_tensor_file *file, const char *path, const 
     return CIRCE_OK;
 }
 
-/* A table of rows of `cols` numbers; files that were written before some columns were thought of have fewer, and
- * `missing` stands in for them. */
+/* A table with rows of `cols` numbers. Files of earlier versions have fewer columns; `missing` fills in the others. */
 static circe_status take_rows(const circe_tensor_file *file, const char *path, const char *name, int64_t rows,
                               int64_t cols, double missing, double *to) {
     circe_tensor tensor;

@@ -1,5 +1,5 @@
-/* Where a run stands, and its file: everything the next step depends on, so that a run which is resumed ends in the
- * same bits as one that was never interrupted.
+/* The state of a run, and its file. The state is everything that the next step depends on, so that a resumed run ends
+ * with the same bits as one that was never interrupted.
  *
  * A .safetensors of the tensors params, m, v (F32, one number per parameter), best (F32; empty where the best epoch is
  * not kept), buffers and best_buffers (the same of what the network keeps beside its parameters; absent where it keeps
@@ -11,7 +11,7 @@
 
 #include "train/trainer.h"
 
-/* Files of version 1 say less of the run they are of, and are read as well. */
+/* Files of version 1 say less about their run. They are still read. */
 enum { TRAIN_CHECKPOINT_VERSION = 2 };
 
 /* Sums over the batches of the epoch that is under way. */
@@ -49,9 +49,9 @@ circe_status train_state_create(int64_t epochs, int64_t n_params, int64_t n_buff
                                 train_state *state);
 void train_state_free(train_state *state);
 
-/* What a run that resumes must have in common with the one that wrote: texts by key, owned. Keys that files did not
- * always have: `validate_every` (1) and `steps` (0) have a value that stands for them, and without `data` the
- * fingerprint alone speaks for the data. */
+/* What a resumed run must have in common with the run that wrote the file: texts by key, owned. Some keys are missing
+ * in older files. `validate_every` (1) and `steps` (0) have defaults; without `data`, only the fingerprint identifies
+ * the data. */
 enum { TRAIN_MOST_IDENTITY = 32 };
 
 typedef struct train_identity {
@@ -59,7 +59,7 @@ typedef struct train_identity {
     circe_metadata pairs[TRAIN_MOST_IDENTITY];
 } train_identity;
 
-/* Points as a run is known by them: how many, and their hash. */
+/* The points by which a run is recognised: their number and their hash. */
 typedef struct train_known {
     int64_t n;
     uint64_t hash;
@@ -73,8 +73,8 @@ void train_identity_free(train_identity *identity);
 circe_status train_checkpoint_write(circe_context *context, const char *path, const train_identity *identity,
                                     const train_state *state);
 
-/* Into a state of the same sizes. A file that is damaged, no checkpoint, or of another run is refused, with what
- * differs, and the state is then not to be used. */
+/* Reads into a state of the same sizes. A damaged file, a file that is not a checkpoint, and a checkpoint of another
+ * run are refused, and the text says what differs. The state must not be used then. */
 circe_status train_checkpoint_read(circe_context *context, const char *path, const train_identity *identity,
                                    train_state *state);
 

@@ -1,8 +1,8 @@
 /* The hash of what a run is trained on, by that of files.
  *
- * Data are hashed point by point, each with its place, and summed: the threads may take the points in any order. What
- * is stored and never shown does not count, and where it is stored does not either. One pass over the rows that are
- * shown, 8 bytes in 6 cycles per thread: 300 MB of bits in a fifth of a second. */
+ * Each point is hashed together with its position, and the hashes are summed, so threads may take the points in any
+ * order. Rows that are stored but never shown do not count, nor does the place where a row is stored. This takes one
+ * pass over the rows that are shown, 8 bytes in 6 cycles per thread: 300 MB of bits in a fifth of a second. */
 #include "train/checkpoint_hash.h"
 
 #include <stdatomic.h>

@@ -4,13 +4,13 @@
 
 #include "train/trainer.h"
 
-/* Continues `hash` by a word, or by these bytes and how many they are. */
+/* Continues `hash` with a word, or with these bytes and their number. */
 uint64_t train_hash_word(uint64_t hash, uint64_t word);
 uint64_t train_hash_bytes(uint64_t hash, const void *data, size_t bytes);
 
-/* Of all that a run sees of n points is the sum of two: how pixels are shown; and for every point what it shows, its
- * shift, target, y and z, and its place, of which `first` is that of the data's first. The latter is the same for any
- * number of threads, and a sum over any parts of the points. */
+/* The hash of everything that a run sees of n points is the sum of two: one of how pixels are shown, and one of the
+ * points. The latter covers what each point shows, its shift, target, y and z, and its position, where the data begin
+ * at `first`. It is the same for any number of threads, and can be summed over parts of the points. */
 uint64_t train_hash_form(const train_source *features, int64_t n);
 uint64_t train_hash_points(const circe_context *context, const train_data *data, int64_t first);
 

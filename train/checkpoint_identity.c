@@ -1,7 +1,7 @@
-/* What two runs must have in common for one to go on where the other stopped: the network, the regulariser as it was
- * fitted, the data (their hash, where there is a checkpoint to compare it with), every option that a step depends on,
- * and the caller's fingerprint for what cannot be seen here, as where the data are from. Numbers are written so that
- * they can be read back exactly. */
+/* What two runs must have in common so that one can continue the other: the network, the fitted regulariser, the data
+ * (by their hash, if there is a checkpoint to compare with), every option that a step depends on, and the caller's
+ * fingerprint for what cannot be seen here, such as the origin of the data. Numbers are written so that they can be
+ * read back exactly. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ static char *network_text(const train_network *network) {
     return fclose(out) == 0 ? text : NULL;
 }
 
-/* "3, 7"; "output" where there are none. */
+/* "3, 7"; "output" if there are none. */
 static char *layers_text(const train_options *options) {
     char *text = NULL;
     size_t bytes = 0;

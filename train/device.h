@@ -1,5 +1,6 @@
-/* What a device must do to train a network. The layers above see this table only; train/cpu fills it, and another
- * device is another folder. Arrays are float32, row-major, in the device's own memory; a batch has one row per point.
+/* What a device must do to train a network. The layers above see only this table. train/cpu and train/cuda fill it, and
+ * another device would be another folder. Arrays are float32, row-major, in the device's own memory; a batch has one
+ * row per point.
  */
 #ifndef TRAIN_DEVICE_H
 #define TRAIN_DEVICE_H
@@ -31,8 +32,8 @@ typedef enum train_loss_kind {
     TRAIN_CROSS_ENTROPY = 2, /* mean over rows of -log softmax(prediction)[class]; target (n, 1) holds the class */
 } train_loss_kind;
 
-/* In what a device multiplies inside networks. Parameters, their gradients, sums, losses and the optimiser are float32
- * whatever is said here, and so are checkpoints. */
+/* The precision of products inside networks. Parameters, their gradients, sums, losses and the optimiser are always
+ * float32, and so are checkpoints. */
 typedef enum train_precision {
     TRAIN_FLOAT32, /* no digit of a factor is dropped */
     TRAIN_TF32,    /* factors of matrix products and convolutions are rounded to 11 bits, sums are float32 */
@@ -74,10 +75,10 @@ typedef struct train_layer {
 
 typedef struct train_device train_device;
 
-/* Work that was recorded, to be queued again as it is. */
+/* Recorded work, which can be queued again unchanged. */
 typedef struct train_recording train_recording;
 
-/* Points that a device can feed to a network; what it keeps of them is its own. */
+/* Points that a device can feed to a network. The device decides what it keeps of them. */
 typedef struct train_source_handle train_source_handle;
 
 /* What a device makes of a layer for batches of one size: primitives, workspaces, parameters in an order of its own.
@@ -113,8 +114,8 @@ enum { TRAIN_MOST_LINKS = 32 };
  * forward and backward, or pass_forward and pass_backward, or chain_forward and chain_backward; all but the first may
  * have a state. */
 typedef struct train_layer_ops {
-    /* Rows of a batch do not meet in this layer: the network may run it on parts of a batch, from several threads at
-     * once, each with gradients of its own. */
+    /* The rows of a batch are independent in this layer, so the network may run it on parts of a batch from several
+     * threads at once, each with its own gradients. */
     bool rowwise;
     void (*forward)(train_device *device, const train_layer *layer, int64_t rows, const float *params, const float *in,
                     float *out);
@@ -167,8 +168,8 @@ typedef struct train_image_ops {
     void (*add)(train_device *device, int form, train_shape shape, int64_t rows, const float *x, float *y);
     /* Whether none of n numbers is NaN or infinite; NULL: the layers pass NaN on to the network's output. */
     bool (*finite)(train_device *device, int64_t n, const float *x);
-    /* Layers that have a state are made and passed between these two. enter says how many threads they have there, at
-     * most so many: their states are for that number. NULL: the number is of no matter to them. */
+    /* Layers with a state are created and run between these two calls. enter returns how many threads they get, at most
+     * the number given; their states are made for that number. NULL: the number does not matter to them. */
     int (*enter)(int most, train_threads *before);
     void (*leave)(const train_threads *before);
 } train_image_ops;
@@ -182,14 +183,14 @@ typedef struct train_adamw {
     int64_t n_values;
 } train_adamw;
 
-/* Every pointer is to the device's memory unless it says otherwise: what a device is told and what it finds stays
- * there, so that a step is queued without waiting for anything, and a recorded one can be queued again unchanged. */
+/* Every pointer refers to the device's memory unless stated otherwise. Inputs and results stay there, so that a step
+ * can be queued without waiting, and a recorded one can be queued again unchanged. */
 typedef struct train_device_ops {
     const char *name;
-    /* Work is done some time after it was asked for: `download` and `check` wait for it. */
+    /* Work may be done some time after it was requested: `download` and `check` wait for it. */
     bool queues;
     void (*close)(train_device *device);
-    /* For networks that are made from now on; NULL: this device has float32 alone. */
+    /* Applies to networks created from now on. NULL: this device has only float32. */
     circe_status (*set_precision)(train_device *device, train_precision precision);
     /* Zeroed, 64-byte aligned; NULL with the error text set. release takes NULL. */
     void *(*allocate)(train_device *device, size_t bytes);
@@ -197,12 +198,12 @@ typedef struct train_device_ops {
     /* From and to host memory, which may be used again at once. */
     void (*upload)(train_device *device, void *to, const void *from, size_t bytes);
     void (*download)(train_device *device, void *to, const void *from, size_t bytes);
-    /* How everything went that was asked for so far, the void functions too; waits for it. After a failure, what is in
-     * the device's memory is not to be trusted. */
+    /* Waits for all work requested so far, and returns its status, including that of the void functions. After a
+     * failure, the contents of the device's memory must not be trusted. */
     circe_status (*check)(train_device *device);
 
-    /* What is asked for between record and its end is not done but kept, and done by every replay. Nothing may be
-     * allocated, uploaded or downloaded meanwhile. NULL: this device does not record. */
+    /* Work requested between record and its end is not done but kept, and every replay does it. Nothing may be
+     * allocated, uploaded or downloaded in between. NULL: this device does not record. */
     circe_status (*record)(train_device *device);
     circe_status (*record_end)(train_device *device, train_recording **recording);
     circe_status (*replay)(train_device *device, train_recording *recording);
@@ -217,14 +218,13 @@ typedef struct train_device_ops {
     /* libcirce's handle, on the same stream: regularisers are measured in the device's memory. NULL: the host does. */
     circe_cuda *(*measures)(train_device *device);
 
-    /* Points as source.h describes them, which train_source_check has found sound. The handle borrows the source's
-     * arrays; a device with a memory of its own takes the stored values, still bits or bytes, into it. close takes
-     * NULL. */
+    /* Points as source.h describes them, after train_source_check has accepted them. The handle borrows the source's
+     * arrays. A device with its own memory copies the stored values there, still as bits or bytes. close takes NULL. */
     circe_status (*source_open)(train_device *device, const train_source *source, train_source_handle **handle);
     void (*source_close)(train_device *device, train_source_handle *handle);
     /* The source's arrays have other numbers now; NULL: the device reads them where they are. */
     void (*source_renew)(train_device *device, train_source_handle *handle);
-    /* out (n, train_source_cols) := points index[0..n), or first .. first + n - 1 where the index is NULL. */
+    /* out (n, train_source_cols) := points index[0..n), or first .. first + n - 1 if the index is NULL. */
     void (*source_gather)(train_device *device, const train_source_handle *handle, const int64_t *index, int64_t first,
                           int64_t n, float *out);
     /* out (n, cols) := rows index[0..n) of from. */
@@ -233,8 +233,8 @@ typedef struct train_device_ops {
     void (*pick)(train_device *device, const void *blocks, size_t bytes, const int64_t *which, void *to);
     /* Block number *which of `blocks` := the n numbers `from`; then, where all of them are finite, ++*which. */
     void (*append)(train_device *device, double *blocks, int64_t n, int64_t *which, const double *from);
-    /* The loss of n rows, each times its weight (n) (NULL: 1), and, where grad is not NULL, d loss / d prediction. A
-     * class that is none of 0..cols-1 makes the loss NaN. */
+    /* The loss of n rows, each times its weight (n) (NULL: 1) and, if grad is not NULL, d loss / d prediction. A class
+     * outside 0..cols-1 makes the loss NaN. */
     void (*loss)(train_device *device, train_loss_kind kind, int64_t n, int64_t cols, const float *prediction,
                  const float *target, const float *weight, double *value, float *grad);
     /* y += a x. This and zero are called from several threads at once where layers are rowwise. */
@@ -268,10 +268,10 @@ void train_device_destroy(train_device *device);
 
 /* By name: "float32", "tf32", "bf16"; -1: there is no such precision. */
 int train_precision_find(const char *name);
-/* Before the first network is made. CIRCE_ERR_UNSUPPORTED: this device has not got it. */
+/* Call it before the first network is created. CIRCE_ERR_UNSUPPORTED: this device does not have the precision. */
 circe_status train_device_set_precision(train_device *device, train_precision precision);
 
-/* Whether a name is one of these, with what would be right: before anything that takes long. */
+/* Whether a name is one of these, with a text that lists the alternatives. Call it before any long work. */
 circe_status train_device_check(const char *name);
 
 /* Both as the options --device and --precision name them. */

@@ -1,5 +1,5 @@
-/* What the kinds of layers are, whatever the device: shapes, parameters, their names and initial distribution. Another
- * kind is another row of the table in layers.c and, on each device that has it, its train_layer_ops. */
+/* The kinds of layers, independent of the device: shapes, parameters, their names and initial distribution. A new kind
+ * needs a row in the table of layers.c and, on each device that supports it, its train_layer_ops. */
 #ifndef TRAIN_LAYERS_H
 #define TRAIN_LAYERS_H
 
@@ -32,7 +32,7 @@ typedef struct train_layer_type {
 /* NULL: there is no such kind. */
 const train_layer_type *train_layer_type_of(train_layer_kind kind);
 
-/* Widths above are taken for slips of the hand. */
+/* Larger widths are taken for typing errors. */
 enum { TRAIN_MAX_WIDTH = 16384, TRAIN_MAX_LAYERS = 2001, TRAIN_MAX_KERNEL = 64 };
 
 #endif

@@ -1,4 +1,5 @@
-/* What any predictor that is invariant to Z must pay, and what the best unregularised one does, by Monte Carlo.
+/* Computes, by Monte Carlo, the least error of any predictor that is invariant to Z, and the VCF of the best
+ * unregularised one.
  *
  *     f(a, y, z) = E[B | A, Y, Z], in closed form (equations.h);  v_B = Var(B | A, Y, Z), a constant
  *     floor        E_y Var(f(A, y, Z) | y) + v_B, over Var(B)
@@ -12,11 +13,11 @@
  *
  * A and B see Z_3, ..., Z_d of multivariate 1 through their sum only, which is drawn as one normal number.
  *
- * In univariate 1 f is heavy-tailed: exp(-AY) holds exp(-0.5 z' e_A Y), a product of Gaussians in the exponent, and the
- * population's VCF is infinite. What makes it so is hardly ever seen: one draw of z' ~ P(Z) in four million has |f|
- * above 25 deviations of B (of P(Z | y) none in 5 * 10^7), but such a draw can outweigh all others together. So there f
- * is kept within these 25 deviations: anything from 10 to 100 of them gives the same VCF to 0.2 %, which is that of
- * samples without such a draw.
+ * In univariate 1, f is heavy-tailed: exp(-AY) contains exp(-0.5 z' e_A Y), with a product of Gaussians in the
+ * exponent, so the population's VCF is infinite. The draws responsible are very rare: one draw of z' ~ P(Z) in four
+ * million has |f| above 25 deviations of B (of P(Z | y) none in 5 * 10^7), but it can outweigh all others together. So
+ * f is bounded at these 25 deviations. Any bound from 10 to 100 gives the same VCF to 0.2 %, which is that of samples
+ * without such a draw.
  *
  * Cost: n * (d_y + 2 to 4 * DRAWS) normal numbers and 3 * DRAWS evaluations of A and f. Sums are kept by block, in
  * order: the same bits for any number of threads. */

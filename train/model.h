@@ -1,5 +1,5 @@
-/* A trained predictor as a file: the network's tensors in PyTorch's naming, and in the metadata what is needed to use
- * it again: architecture, columns, statistics, settings, versions. Of tables, or of images. */
+/* A trained predictor of tables or images, and its file. The file has the network's tensors under PyTorch's names and,
+ * in the metadata, what is needed to use them: architecture, columns, statistics, settings, versions. */
 #ifndef TRAIN_MODEL_H
 #define TRAIN_MODEL_H
 
@@ -18,7 +18,7 @@ typedef struct train_model {
     double pixel_scale, pixel_offset; /* of images: the network sees scale * v + offset of a pixel v from 0 to 1 */
     char **classes;                   /* names of the classes of a cross-entropy target; NULL: none */
     train_scaler feature_scale, target_scale; /* the features' only of tables, the target's only for MSE */
-    char *settings;                           /* JSON text: everything else that should be known of the run; NULL: {} */
+    char *settings;                           /* JSON text: everything else worth knowing about the run; NULL: {} */
     float *params, *buffers;                  /* flat, host memory */
     int64_t n_params, n_buffers;
     bool has_checksum; /* the file it was loaded from; those of older versions have none */

@@ -8,12 +8,12 @@
  *     statistics                {"features": {"mean": [...], "deviation": [...]}, "target": {...}}   target: MSE only
  *     settings                  the run's, as JSON
  *
- * Predictors of images have "image": [channels, lines, columns] and "pixels": {"scale": 2, "offset": -1} in the place
- * of the inputs, and neither names nor statistics of features; what batch norm keeps is among the tensors, in PyTorch's
- * naming as well.
+ * Predictors of images have "image": [channels, lines, columns] and "pixels": {"scale": 2, "offset": -1} instead of the
+ * inputs, and neither names nor statistics of features. The running statistics of batch norm are among the tensors,
+ * also under PyTorch's names.
  *
- * Numbers have 17 significant digits: what is read is what was written, to the bit. Nothing in a file is believed
- * before it was checked against the rest; a network is made only where the file is long enough to fill it. */
+ * Numbers have 17 significant digits, so they are read back to the bit. Nothing in a file is used before it has been
+ * checked against the rest. A network is created only if the file is long enough to fill it. */
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ static cJSON *list_of_texts(char *const *texts, int64_t n) {
     return list;
 }
 
-/* As raw text: cJSON's own numbers are let go at 15 digits where that is nearly the same. */
+/* As raw text, because cJSON prints 15 digits if the result is nearly the same. */
 static cJSON *exact_number(double number) {
     char text[32];
     snprintf(text, sizeof text, "%.17g", number);
@@ -95,7 +95,7 @@ static cJSON *scale_object(const train_scaler *scale) {
     return NULL;
 }
 
-/* Prints and deletes; NULL where something before had no memory. */
+/* Prints and deletes; NULL if something before had no memory. */
 static char *printed(cJSON *object, bool complete) {
     char *text = complete && object != NULL ? cJSON_PrintUnformatted(object) : NULL;
     cJSON_Delete(object);
@@ -422,8 +422,8 @@ static circe_status read_description(reader *r, train_model *model) {
     return status == CIRCE_OK ? damaged_by(r, train_model_check_parts(model)) : status;
 }
 
-/* A network of a size that the file cannot fill is not even made. Where it is small, it is: the tensors that are not
- * as they should be are then refused by their names. */
+/* A network that is too large for the file is not even created. A small one is, so that the error can name the tensors
+ * that are wrong. */
 static circe_status check_size(const reader *r, const train_model *model) {
     int64_t expected = 0, buffers = 0, held = 0;
     circe_tensor t;

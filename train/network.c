@@ -1,4 +1,5 @@
-/* Networks: their life, what they hold, and the entries to forward and backward (network_segments.c runs the layers).
+/* Networks: creation and destruction, access to their contents, and the entry points of forward and backward
+ * (network_segments.c runs the layers).
  */
 #include "train/network.h"
 
@@ -233,7 +234,7 @@ const float *train_network_output(const train_network *network) {
 float *train_network_output_grad(train_network *network) { return network->output_grad; }
 
 /* The plan depends on what is tapped: an output that is merged away must be stored, and a gradient that is added to
- * must not be another output's too. Where there is one segment, neither happens. */
+ * must not be another output's too. If there is one segment, neither happens. */
 static circe_status plan_tap(train_network *network, int64_t layer) {
     network->kept[layer] = true;
     if (network->n_segments == 1 && network->activations[layer] != NULL) return CIRCE_OK;

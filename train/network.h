@@ -1,6 +1,6 @@
 /* A network: layers in an order in which each reads outputs of earlier ones, with all parameters in one flat array, so
- * that the optimiser, checkpoints and sums over machines see one vector. Buffers for a batch are made once: a step
- * allocates nothing from the second of a size on. */
+ * that the optimiser, checkpoints and sums over machines see one vector. Buffers for a batch are created once: from the
+ * second batch of a size on, a step allocates nothing. */
 #ifndef TRAIN_NETWORK_H
 #define TRAIN_NETWORK_H
 
@@ -40,8 +40,8 @@ circe_status train_network_parse(const char *text, train_layer_kind activation, 
  *               sixth of that variance, so that a network starts small and nearly linear */
 typedef enum train_start { TRAIN_START_HE, TRAIN_START_UNIFORM } train_start;
 
-/* Of batch norm 1 and 0. A function of the seed alone, the same on every device; the last dense layer too. Running
- * means start at 0, variances at 1. */
+/* Initialises all parameters, including the last dense layer. The result depends on the seed alone and is the same on
+ * every device. Weights and biases of batch norm start at 1 and 0, running means at 0 and variances at 1. */
 circe_status train_network_initialise(train_network *network, train_start start, uint64_t seed);
 train_start train_network_start(const train_network *network);
 

@@ -101,8 +101,8 @@ circe_status train_plan_make(train_network *network);
 void train_plan_free(train_network *network);
 circe_status train_slots_make(train_network *network);
 
-/* Brackets passes. *states := those for so many rows and for as many threads as there are, up to `most`, made at their
- * first use; NULL where no layer has any. leave must follow, also where enter failed. */
+/* Brackets passes. *states := those for this many rows and for as many threads as there are, up to `most`, made at
+ * their first use; NULL if no layer has any. leave must follow, also where enter failed. */
 circe_status train_states_enter(train_network *network, int64_t rows, int most, train_threads *before,
                                 train_states **states);
 void train_states_leave(const train_network *network, const train_threads *before);

@@ -1,9 +1,9 @@
 /* The layers of a network from their specifications: what each reads, shapes, places in the flat arrays, and whether
  * its output lies plain or as the device keeps images.
  *
- * The network's input lies plain. Convolutions, pools and batch norm make images, dense layers and flatten make plain
- * features, additions and elementwise functions make what they read. Where a layer for images reads the network's input
- * itself, it gets a packed copy, unless the device says that it had better read the plain one. */
+ * The network's input is plain. Convolutions, pools and batch norm produce images, dense layers and flatten produce
+ * plain features, and additions and elementwise functions produce what they read. If a layer for images reads the
+ * network's input itself, it gets a packed copy, unless the device prefers the plain one. */
 #include <stdio.h>
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #include "train/parallel.h"
 
 enum {
-    LEAST_ROWS = 32,        /* fewer leave BLAS's kernels half empty, and every part has gradients to add up */
+    LEAST_ROWS = 32,        /* fewer rows leave BLAS's kernels half empty, and every part has gradients to add up */
     LEAST_PRODUCTS = 32768, /* some 1 us of one core: what a meeting of threads costs */
 };
 

@@ -1,15 +1,15 @@
-/* Networks on points as a source describes them. */
+/* Runs networks on points that a source describes. */
 #ifndef TRAIN_PREDICT_H
 #define TRAIN_PREDICT_H
 
 #include "train/network.h"
 
-/* Whether the network can be fed these points: a source that train_source_check finds sound, of the network's shape.
- * `what` names it, as "training". */
+/* Whether the network accepts these points: train_source_check must accept the source, and its shape must be the
+ * network's. `what` names it in texts, for example "training". */
 circe_status train_check_features(const train_network *network, const train_source *source, const char *what);
 
-/* What the network makes of all points of a source: out (n, outputs), host memory. As train_network_predict, without
- * ever holding more than a batch of them as floats. */
+/* The network's output for all points of a source: out (n, outputs), host memory. Like train_network_predict, but never
+ * more than one batch is in memory as floats. */
 circe_status train_predict(train_network *network, const train_source *source, float *out);
 
 #endif

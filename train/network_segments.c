@@ -1,8 +1,8 @@
 /* Forward and backward through the segments of a network.
  *
- * Where rows do not meet, a batch is cut by rows and each thread takes its part through all layers of the segment: a
- * layer finds its input in the cache of the core that made it, and threads meet once per pass instead of once per
- * layer.
+ * If the rows are independent, a batch is cut by rows, and each thread takes its part through all layers of the
+ * segment. A layer then finds its input in the cache of the core that made it, and threads meet once per pass instead
+ * of once per layer.
  *
  *     in (rows, input) -> activations[l] (rows, out_l)        forward
  *     grad (n, out_l)  -> grad (n, in_l), grads               backward of one part, from the last layer to the first
@@ -95,8 +95,8 @@ static void forward_part(void *user, int64_t part, int64_t first, int64_t n) {
     }
 }
 
-/* A network that has diverged must be seen at its output. Dense layers pass NaN on; the kernels for images need not:
- * oneDNN's ReLU makes 0 of it, its max-pool passes it over. So it is looked for where it stays. */
+/* Divergence must be visible at the network's output. Dense layers pass NaN on, but the kernels for images may not:
+ * oneDNN's ReLU turns it into 0, and its max-pool skips it. So this looks for NaN where it is still present. */
 static void show_divergence(train_network *network, int64_t rows) {
     static const float nothing = NAN;
     train_device *device = network->device;

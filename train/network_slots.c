@@ -1,15 +1,15 @@
-/* Where gradients at the outputs of segments lie. They are needed from the backward of an output's last reader to that
- * of the segment that made it, so a few slots do for a deep network, and the plan of who writes where is made once, by
- * going through the backward pass without data.
+/* Plans the memory of gradients at the outputs of segments. A gradient is needed from the backward pass of the output's
+ * last reader to that of the segment that made it, so a few slots are enough for a deep network. The plan of which
+ * segment writes to which slot is made once, by going through the backward pass without data.
  *
  *     value[l]      slot that holds d/d output l so far; -1: none yet
  *     holders[k]    how many outputs' gradients slot k is at the moment; 0: free
  *
- * An output with several readers has the sum of what comes from them: the first to come (the last reader) sets it, the
- * others write a slot of their own, which is added. The gradient at an addition is that at both of its inputs, so both
- * share its slot, until one of them is to be changed: whoever comes to a slot that another output still needs makes a
- * copy. In a residual block nothing is copied: the branch has been through its backward before anything is added to
- * what came along the shortcut. */
+ * The gradient of an output with several readers is the sum of their contributions: the last reader, which comes first,
+ * sets it, and the others write to slots of their own, which are added. The gradient at an addition is also the
+ * gradient at both of its inputs, so both share its slot until one of them must change: a segment that would change a
+ * slot that another output still needs makes a copy. In a residual block nothing is copied: the backward pass of the
+ * branch is over before anything is added to the gradient of the shortcut. */
 #include <stdlib.h>
 
 #include "circe/status.h"

@@ -1,7 +1,7 @@
-/* What layers make for batches of one size and a number of threads (primitives, workspaces), of each segment that takes
- * whole batches. Those of the largest batch are made with the network, those of other sizes at their first use: a
- * validation set ends with a smaller chunk, time and again the same. A few sets are kept; the one that has not been
- * used for longest makes room. */
+/* The states (primitives, workspaces) that layers create for one batch size and number of threads, for each segment
+ * that takes whole batches. Those of the largest batch are created with the network, those of other sizes at their
+ * first use: a validation set, for example, always ends with the same smaller chunk. A few sets are kept; the least
+ * recently used one makes room. */
 #include <stdlib.h>
 
 #include "circe/status.h"
@@ -48,7 +48,7 @@ static circe_status make_set(train_network *network, int64_t rows, int threads, 
     return status == CIRCE_OK ? grow_scratch(network, most) : status;
 }
 
-/* An empty place, or that of the set which has waited longest. */
+/* An empty place, or that of the least recently used set. */
 static train_states *choose(train_network *network) {
     train_states *chosen = &network->states[0];
     for (int k = 1; k < TRAIN_MAX_STATES; k++)

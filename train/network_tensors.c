@@ -1,6 +1,6 @@
-/* Parameters and buffers as named tensors, in the order and the naming of PyTorch. Batch norm of PyTorch also counts
- * its batches (num_batches_tracked, one whole number): nothing here depends on it, so it is written as 0, for those who
- * load strictly, and not asked for. */
+/* Parameters and buffers as named tensors, in the order and under the names of PyTorch. PyTorch's batch norm also
+ * counts its batches (num_batches_tracked, an integer). Nothing here depends on it, so it is written as 0, for users
+ * who load strictly, and is not required on reading. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,8 +80,8 @@ static bool fill_names(const train_network *network, const char *prefix, int64_t
     return complete;
 }
 
-/* Those of this prefix, made at their first use: a checkpoint holds parameters and moments under one prefix each. NULL:
- * no memory. */
+/* The names under this prefix, created at their first use: a checkpoint has parameters and moments under one prefix
+ * each. NULL: no memory. */
 static char **names_of(const train_network *network, const char *prefix) {
     int64_t n = train_network_n_tensors(network) + train_network_n_buffer_tensors(network);
     for (train_names *known = *network->names; known != NULL; known = known->next)

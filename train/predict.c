@@ -1,4 +1,4 @@
-/* A network on points as a source describes them, batch by batch. */
+/* Runs a network on the points of a source, batch by batch. */
 #include "train/network_predict.h"
 
 #include "circe/status.h"

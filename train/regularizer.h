@@ -5,9 +5,9 @@
 
 #include "circe/circe.h"
 
-/* y, z of the training rows and of the holdout, which the mean of z given y, width of y and ridge are learned from. The
- * holdout may be NULL or have no rows where nothing is: hsic, and hscic and gcm with one sigma2_y and one ridge. A
- * median width is that of the training rows. Kind none gives NULL, which is no failure. */
+/* y and z of the training rows and of the holdout, from which the mean of z given y, the width of y and the ridge are
+ * learned. The holdout may be NULL or empty if nothing is learned: for hsic, and for hscic and gcm with one sigma2_y
+ * and one ridge. A median width is that of the training rows. Kind none gives NULL and CIRCE_OK. */
 circe_status train_regularizer_create(circe_context *context, const circe_measure_options *options, const circe_mat *y,
                                       const circe_mat *z, const circe_mat *holdout_y, const circe_mat *holdout_z,
                                       circe_measure **regularizer);

@@ -1,4 +1,4 @@
-/* Sources: made from matrices, and checked before a device believes them. */
+/* Sources: created from matrices, and checked before a device uses them. */
 #include "train/source.h"
 
 #include <math.h>
@@ -90,7 +90,7 @@ static circe_status check_indices(const train_source *s, const char *what) {
     return CIRCE_OK;
 }
 
-/* A device may take a NaN for a 0 on the way (ReLU does), so that no loss would show it. */
+/* A device may turn a NaN into 0 on the way (ReLU does), and then no loss would show it. */
 static circe_status check_floats(const train_source *s, const char *what) {
     int64_t cols = train_source_cols(s);
     for (int64_t i = 0; i < s->n; i++) {

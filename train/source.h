@@ -1,5 +1,5 @@
-/* Points as a network is fed them, without holding them as floats: a description that every device can follow, so that
- * images stay bits or bytes until their batch is made. */
+/* Describes points for a network without storing them as floats. Every device can follow the description, so images
+ * stay bits or bytes until their batch is needed. */
 #ifndef TRAIN_SOURCE_H
 #define TRAIN_SOURCE_H
 
@@ -41,8 +41,8 @@ static inline int64_t train_source_row(const train_source *source, int64_t i) {
 /* The rows of a float32 matrix; one of another dtype gives what train_source_check refuses. */
 train_source train_source_floats(const circe_mat *values);
 
-/* Whether it can be what it says: sizes, indices within what is stored, numbers that are finite. `what` names it, as
- * "training". */
+/* Checks a source: its sizes, that indices are within the stored rows, and that numbers are finite. `what` names it in
+ * texts, for example "training". */
 circe_status train_source_check(const train_source *source, const char *what);
 
 /* Bytes of a stored row that are shown, and where row `row` starts. */

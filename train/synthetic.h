@@ -1,6 +1,6 @@
-/* The paper's four structural causal models (appendix "Synthetic data"), their interventions, and what any predictor
- * that is invariant to Z must pay. All draws are functions of (seed, row): row i is the same whatever n, and whatever
- * the number of threads. */
+/* The paper's four structural causal models (appendix "Synthetic data"), their interventions, and the least error of
+ * any predictor that is invariant to Z. All draws are functions of (seed, row): row i is the same whatever n, and
+ * whatever the number of threads. */
 #ifndef TRAIN_SYNTHETIC_H
 #define TRAIN_SYNTHETIC_H
 

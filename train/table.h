@@ -15,7 +15,7 @@ typedef struct train_scaler {
 circe_status train_scaler_fit(const circe_mat *values, const int64_t *index, int64_t n, train_scaler *scaler);
 void train_scaler_free(train_scaler *scaler);
 /* out (n, cols), float32 or float64 := the standardised rows index[0..n) (NULL: all rows, whatever n). Refuses NaN and
- * infinities, and what is none only until it is float32. */
+ * infinities, and numbers that overflow in float32. */
 circe_status train_scaler_apply(const train_scaler *scaler, const circe_mat *values, const int64_t *index, int64_t n,
                                 circe_mat *out);
 

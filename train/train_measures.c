@@ -1,13 +1,13 @@
 /* Regularisers, on the device or on the host.
  *
- * On a GPU the measure itself is moved there (circe_measure_to_cuda), and one like it for the validation rows, whose
- * values come once an epoch. What the GPU does not do, the host does: x is brought here, the gradient is sent back. On
- * the CPU both are copies of some kilobytes.
+ * On a GPU the measure itself is moved there (circe_measure_to_cuda), and so is a second one for the validation rows,
+ * which are measured once per epoch. The host does what the GPU cannot: it downloads x and uploads the gradient. On the
+ * CPU both are copies of a few kilobytes.
  *
- * Of a batch whose rows are spread over processes each sends the features of its slice to all, so that every process
- * has the batch as one process would have it, and keeps the gradient of its own rows. CIRCE with residual features in
- * coordinates divides its O(B^2) work among the processes (circe_ranks); of the other measures, whose work is one of
- * regressions, every process does all. */
+ * If the rows of a batch are spread over processes, each sends the features of its slice to all others. So every
+ * process has the whole batch, as a single process would, and keeps the gradient of its own rows. CIRCE with residual
+ * features in coordinates divides its O(B^2) work among the processes (circe_ranks). The other measures consist of
+ * regressions, which every process computes in full. */
 #include "train/train_measures.h"
 
 #include <math.h>
@@ -128,7 +128,7 @@ static void send(train_device *device, const train_measures *m, const train_meas
         device->ops->upload(device, p->grad, m->grad + first * p->cols, (size_t)(n * p->cols) * sizeof *m->grad);
 }
 
-/* Where one rank meets an x that is not a number, the run ends on all of them: the value tells the others. */
+/* If one rank sees NaN or an infinity in x, all ranks stop: the value tells the others. */
 static circe_status as_value(const train_measures *m, circe_status status, double *value) {
     if (m->plan.ranks == NULL || (status != CIRCE_ERR_VALUE && status != CIRCE_ERR_NUMERIC)) return status;
     *value = NAN;

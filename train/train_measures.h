@@ -1,6 +1,6 @@
-/* A regulariser in the loop: its value and gradient at features that lie in the device's memory. A measure goes to the
- * device where that can hold it (device.h, `measures`); otherwise, and on the CPU, the host measures: features come,
- * gradients go back. */
+/* A regulariser in the training loop: its value and gradient at features in the device's memory. The measure moves to
+ * the device if the device supports it (device.h, `measures`). Otherwise, and on the CPU, the host measures: it
+ * downloads features and uploads gradients. */
 #ifndef TRAIN_MEASURES_H
 #define TRAIN_MEASURES_H
 
@@ -38,9 +38,9 @@ void train_measures_close(train_device *device, train_measures *measures);
  * where there is nothing to measure (NULL). */
 bool train_measures_queue(const train_measures *measures);
 
-/* Of several processes (plan.ranks), each with a slice of the rows, `batch` is told n and x of the slice, and the index
- * of all; `rows`, which are validation rows first .. first + n - 1, the first and n of all, with an x of the slice, and
- * gives a value that is to be summed over the processes. It lies in host memory. */
+/* With several processes (plan.ranks), each has a slice of the rows. `batch` takes n and x of the slice, and the index
+ * of all rows. `rows` measures validation rows first .. first + n - 1; it takes first and n of all rows and x of the
+ * slice, and its value must be summed over the processes. The value is in host memory. */
 circe_status train_measures_batch(train_device *device, train_measures *measures, const train_measured *points);
 circe_status train_measures_rows(train_device *device, train_measures *measures, int64_t place, int64_t first,
                                  int64_t n, int64_t cols, const float *x, double *value);

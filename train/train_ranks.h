@@ -1,6 +1,6 @@
-/* Processes that train one network together: what the loop asks of them, filled by whoever started them (the command,
- * over MPI). The loop knows nothing of messages. Functions are called by all processes in the same order; those without
- * a result do not fail. */
+/* Processes that train one network together: the operations that the loop needs. The program that started them fills
+ * this table (the command does, over MPI); the loop knows nothing about messages. All processes call the functions in
+ * the same order. Functions without a result cannot fail. */
 #ifndef TRAIN_RANKS_H
 #define TRAIN_RANKS_H
 
@@ -13,10 +13,10 @@ enum { TRAIN_RANKS_TEXT = 1024 };
 
 typedef struct train_ranks {
     int rank, size;
-    /* The first process that has a failure decides: its status, and its text in `text` of TRAIN_RANKS_TEXT bytes,
-     * everywhere. */
+    /* The first process with a failure decides: every process gets its status, and its text in `text` of
+     * TRAIN_RANKS_TEXT bytes. */
     circe_status (*agree)(circe_status status, char *text);
-    /* Ends all processes, with these last words: for a failure of one that the others cannot know of. */
+    /* Ends all processes with this text, after a failure of one process that the others cannot know about. */
     void (*give_up)(circe_status status, const char *text);
     void (*broadcast)(void *data, size_t bytes); /* that of process 0 */
     void (*sum)(double *values, int64_t n);
@@ -33,7 +33,8 @@ typedef struct train_ranks {
     void (*sum_end)(void);
 } train_ranks;
 
-/* Of `total` things in a row, process `rank` of `size` has n from the returned one on: near-equal parts, in order. */
+/* Divides `total` items among `size` processes in near-equal parts, in order. Process `rank` has n items from the
+ * returned one on. */
 static inline int64_t train_ranks_slice(int64_t total, int rank, int size, int64_t *n) {
     int64_t first = total / size * rank + total % size * rank / size;
     int64_t end = total / size * (rank + 1) + total % size * (rank + 1) / size;

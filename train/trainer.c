@@ -1,8 +1,8 @@
 /* The loop around steps and epochs: progress, checkpoints, resuming, the end.
  *
- * Between any two steps the state (checkpoint.h) is the whole of what the run is: it can be written there, and a run
- * that reads it goes on as if nothing had happened. An epoch whose last step is done and which is not yet closed is
- * such a place as well. */
+ * Between any two steps, the state (checkpoint.h) describes the run completely. It can be written at that point, and a
+ * run that reads it continues as if nothing had happened. The same holds after the last step of an epoch, before the
+ * epoch is closed. */
 #include "train/trainer.h"
 
 #include <errno.h>
@@ -39,8 +39,8 @@ static bool is_finite(const train_state *s) {
            all_finite(s->buffers, s->n_buffers);
 }
 
-/* The device's arrays and the regulariser's state, to the host. Parameters that are no numbers (a gradient overflowed
- * in the last step, and no loss has shown it yet) are the end of the run: they must not replace a good checkpoint. */
+/* Copies the device's arrays and the regulariser's state to the host. If parameters are NaN or infinite (a gradient
+ * overflowed in the last step, and no loss has shown it yet), the run ends: they must not replace a good checkpoint. */
 static circe_status collect(train_loop *loop) {
     train_state *s = &loop->state;
     const train_device_ops *ops = loop->device->ops;
@@ -84,7 +84,7 @@ static bool is_due(const train_loop *loop, bool epoch_ended) {
     return epoch_ended && o->checkpoint_epochs > 0 && loop->state.now.epochs % o->checkpoint_epochs == 0;
 }
 
-/* By the clock, which is another one in every process. */
+/* By the clock, which differs between processes. */
 static bool is_late(const train_loop *loop) {
     const train_options *o = loop->options;
     if (o->checkpoint == NULL || o->checkpoint_minutes <= 0.0) return false;
@@ -113,8 +113,8 @@ static circe_status adopt(train_loop *loop) {
     return CIRCE_OK;
 }
 
-/* From the checkpoint, where there is one; else from the beginning. A checkpoint that is refused stays as it is: the
- * run ends here. */
+/* Starts from the checkpoint if there is one, otherwise from the beginning. If a checkpoint is refused, the file stays
+ * as it is and the run ends. */
 static circe_status begin(train_loop *loop, bool *resumed) {
     const train_options *o = loop->options;
     const train_ranks *ranks = loop->share.ranks;

@@ -39,7 +39,7 @@ typedef struct train_options {
     int64_t checkpoint_epochs;
     double checkpoint_minutes;
     const char *fingerprint;  /* of data and settings: a checkpoint of another one is refused */
-    int resume;               /* continue from the checkpoint where there is one */
+    int resume;               /* continue from the checkpoint if there is one */
     const train_ranks *ranks; /* of processes, each of which calls train_run; NULL: this one alone */
     int unrecorded;           /* never record a step to queue it again, on devices that can; gives the same bits */
     /* Called after every step and every epoch; non-zero stops: a checkpoint is written first. On a device that queues
@@ -81,7 +81,7 @@ typedef struct train_result {
 /* Trains in place; the network ends with the parameters of the best validation epoch where patience > 0, else the last;
  * an interrupted run (CIRCE_OK, result->interrupted) with those of its last step. Epochs are whole batches: rows left
  * over sit out. validation may have no rows, or be NULL. Its loss is that of all its rows, its regulariser the mean
- * over whole chunks of a batch's size; while gamma warms up, no epoch is the best one. CIRCE_ERR_NUMERIC where the loss
+ * over whole chunks of a batch's size; while gamma warms up, no epoch is the best one. CIRCE_ERR_NUMERIC if the loss
  * is no longer finite: the text names the step, the batch and the last checkpoint.
  *
  * By several ranks: `data` are this process's slice (train_ranks_slice) of the training rows; the regulariser is of all

@@ -1,4 +1,5 @@
-/* What a run needs before its first step: options and data checked, points where the device can gather them, buffers.
+/* Prepares a run for its first step: checks options and data, puts the points where the device can gather them, and
+ * creates buffers.
  */
 #include <errno.h>
 #include <math.h>
@@ -41,7 +42,7 @@ static circe_status check_options(const train_options *o) {
                       o->beta1, o->beta2);
 }
 
-/* The folder, before hours of work are lost to its absence. */
+/* Checks that the folder exists now, before hours of work are lost. */
 static circe_status check_checkpoint(const char *path) {
     if (path == NULL) return CIRCE_OK;
     const char *slash = strrchr(path, '/');

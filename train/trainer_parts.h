@@ -21,8 +21,8 @@ typedef struct train_rows {
     float *weight;                 /* (n), there too; NULL: all 1 */
 } train_rows;
 
-/* What a step is told. Those of a whole epoch lie in the device's memory, one after the other, and the device takes the
- * next one itself: so every step is the same work, and can be recorded. */
+/* The parameters of a step. Those of a whole epoch are in the device's memory, one after the other, and the device
+ * takes the next one by itself. So every step is the same work and can be recorded. */
 typedef struct train_batch {
     train_adamw adamw;
     double gamma;
@@ -122,10 +122,10 @@ circe_status train_loop_stop(const train_loop *loop, const char *what, bool in_s
 
 /* The first failure of any, everywhere. */
 circe_status train_loop_agree(const train_loop *loop, circe_status status);
-/* A failure in the middle of a step, of which the others cannot know: ends all. */
+/* After a failure in the middle of a step, which the other processes cannot know about: ends all of them. */
 circe_status train_loop_lost(const train_loop *loop, circe_status status);
 
-/* Who takes what; buffers, with the source that batches are gathered from. */
+/* Plans which process takes which rows; creates buffers, and the source that batches are gathered from. */
 circe_status train_share_plan(train_loop *loop);
 circe_status train_share_open(train_loop *loop);
 void train_share_close(train_loop *loop);

@@ -1,23 +1,25 @@
 /* Training by several processes: the rows they hold, the rows they get, and what they add up.
  *
- * Each of N processes holds a share of the training rows: those of train_ranks_slice. Batch b of an epoch is that of
- * one process alone, rows order[b B .. b B + B) of the same permutation; process k takes its slice of it, rows [B k /
- * N, B (k + 1) / N). So the rows move: once an epoch each process sends what it holds to those who will train on it, as
- * records (what is stored of its features, shift, target), and gets its slices of all batches, in order. That is a
- * second share of memory and n / N records a process and epoch, in a few large messages.
+ * Each of N processes has a share of the training rows: those of train_ranks_slice. Batch b of an epoch is that of one
+ * process alone, rows order[b B .. b B + B) of the same permutation; process k takes its slice of it, rows [B k / N, B
+ * (k + 1) / N). So the rows move: once per epoch, each process sends its rows to the processes that will train on them,
+ * as records (stored features, shift, target), and receives its slices of all batches, in order. This takes a second
+ * share of memory, and n / N records per process and epoch, in a few large messages.
  *
  *     objective        L + gamma R,  L the mean over the B rows, R of the whole batch
  *     process k        grads_k = d mean_k + (B / rows_k) gamma dR|own rows,  weight_k = rows_k / B
  *     all              grads = sum_k weight_k grads_k
  *
- * Gradients are summed while backward is still at work on earlier layers: a layer's are final once it is passed, and
- * pieces of PIECE numbers are sent off at once. All processes have the same parameters, to the bit: sums are the same
- * everywhere, and process 0's are handed out at the end of every epoch, should processors round differently.
+ * Gradients are summed while backward still works on earlier layers: the gradients of a layer are final once backward
+ * has passed it, and pieces of PIECE numbers are sent at once. All processes have the same parameters to the bit: sums
+ * are the same everywhere, and in case processors round differently, process 0 distributes its parameters at the end of
+ * every epoch.
  *
- * A device with a memory of its own (a GPU) has its sums made here: gradients and values come to the host after
- * backward and go back, step by step, so that one GPU a process needs nothing from the others' but MPI.
+ * For a device with its own memory (a GPU), the host computes the sums: in every step, gradients and values come to the
+ * host after backward and go back. So each process can use a GPU of its own, and the processes need only MPI between
+ * them.
  *
- * What one process wants (to stop, a checkpoint) travels with the sums of a step and holds from then on for all. */
+ * If one process wants to stop or to write a checkpoint, it says so in the sums of a step, and all processes follow. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,7 +204,8 @@ static void read_record(train_loop *loop, int64_t at, const char *from) {
     memcpy((char *)s->target + (size_t)at * target_bytes(loop), from, target_bytes(loop));
 }
 
-/* Those of batches [first, end) that this process holds, by who takes them, in the order of the epoch. */
+/* Packs the rows of batches [first, end) that this process has, grouped by the process that takes them, in the order of
+ * the epoch. */
 static void pack(train_loop *loop, int64_t first, int64_t end) {
     train_share *s = &loop->share;
     int64_t batch = loop->options->batch, n = 0;

@@ -5,10 +5,10 @@
  * objective, loss + gamma_t sum_layers R(x_layer), its gradient, and AdamW at rate_t. The device is told all of an
  * epoch at once, so that every step is the same work: it is recorded where the device records, and queued again.
  *
- * The end of an epoch: validation loss over all rows, the network in its state of use; R as the mean over whole chunks
- * of B rows, in their order (fewer rows than B: one chunk of all), since its size and noise depend on the number of
- * points. With patience, the epoch of the least loss + gamma R is the best, from the end of gamma's warm-up on: before,
- * it is another objective in every epoch. */
+ * The end of an epoch: the validation loss is taken over all rows, with the network as it is used for predictions. R is
+ * the mean over whole chunks of B rows, in their order (one chunk of all rows if there are fewer than B), because its
+ * size and noise depend on the number of points. With patience, the best epoch is the one with the least loss + gamma R
+ * after gamma's warm-up. Before that, every epoch has another objective. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +36,7 @@ circe_status train_loop_stop(const train_loop *loop, const char *what, bool in_s
     return circe_fail(CIRCE_ERR_NUMERIC, "%s %s: training stopped; %s", what, where, saved);
 }
 
-/* The first row of the batch whose target is no number; -1: none. */
+/* The first row of the batch whose target is NaN or infinite; -1: none. */
 static int64_t bad_target(const train_loop *loop, const int64_t *index) {
     const circe_mat *target = &loop->data->target;
     if (loop->share.ranks != NULL) return -1; /* it may be another's */
@@ -122,7 +122,7 @@ static void send(const train_loop *loop, const train_place *place) {
     ops->add_times(loop->device, n, &loop->now->pull, loop->staging, to);
 }
 
-/* An x that is no number is the run's failure, not the caller's. */
+/* NaN or an infinity in x is a failure of the run, not an error of the caller. */
 static circe_status stop_at_regularizer(const train_loop *loop, circe_status status, bool in_step) {
     char cause[400], what[480];
     if (status != CIRCE_ERR_VALUE && status != CIRCE_ERR_NUMERIC) return status;
@@ -175,8 +175,8 @@ static circe_status forward(train_loop *loop) {
     return CIRCE_OK;
 }
 
-/* The batch whose turn it is, from taking it to noting its values. Where one is not finite nothing is changed, and it
- * stays this batch's turn. */
+/* Does the current batch, from taking it to noting its values. If a value is not finite, nothing is changed, and the
+ * batch stays the current one. */
 static circe_status queue_step(train_loop *loop) {
     const train_device_ops *ops = loop->device->ops;
     train_device *device = loop->device;
@@ -314,7 +314,7 @@ static circe_status forward_chunk(train_loop *loop, int64_t first, int64_t rows,
     return ops->check(loop->device);
 }
 
-/* Of several ranks, each takes its slice of every chunk. */
+/* With several ranks, each takes its slice of every chunk. */
 static circe_status validate_chunks(train_loop *loop, double *loss, double *regularizer) {
     int64_t n = loop->checking.n, batch = loop->options->batch, chunks = 0;
     const train_ranks *ranks = loop->share.ranks;

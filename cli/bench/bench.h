@@ -1,4 +1,4 @@
-/* The parts of `circe bench`. What they find are rows of lists in the object that --json prints; the tables for people
+/* The parts of `circe bench`. Their results are rows of lists in the object that --json prints; the tables for people
  * show members of these rows. Functions that return an int print what is wrong and return an exit status. */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H

@@ -44,7 +44,7 @@ static int read_flag(reader *r, size_t id, const io_yaml_node *value) {
     return on ? args_set(r->arguments, id, small_format("true")) : EXIT_DONE;
 }
 
-/* "a,y,z"; NULL where an item is no text. */
+/* "a,y,z"; NULL if an item is not text. */
 static char *join(const io_yaml_node *list) {
     char *text = NULL;
     size_t bytes = 0;

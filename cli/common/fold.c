@@ -16,7 +16,7 @@ static int columns_of(const char *text, size_t bytes) {
     return columns;
 }
 
-/* The bytes of a line before its last break between words within `width`; all of it where there is none. `least` bytes,
+/* The bytes of a line before its last break between words within `width`; all of it if there is none. `least` bytes,
  * its indent, stay. */
 static size_t break_before(const char *line, size_t bytes, size_t least, int width) {
     size_t last = bytes;

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Lines that are longer than `width` go on below, between words, under the last column of the line (what follows two
- * spaces or more). A word is never broken: a path that is longer stays whole. NULL: no memory. */
+/* Lines longer than `width` are broken between words and continue under the last column of the line (the text after two
+ * or more spaces). Words are never broken: a path that is longer stays whole. NULL: no memory. */
 char *fold_lines(const char *text, size_t bytes, int width);
 
 #endif

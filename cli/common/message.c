@@ -39,12 +39,12 @@ static char *visible_text(const char *format, va_list arguments) {
     return visible;
 }
 
-/* The first message is what went wrong; others follow from it. */
+/* The first message says what went wrong; later ones are consequences of it. */
 static void hold(const char *place, const char *text) {
     if (held[0] == '\0') snprintf(held, sizeof held, "%s%s", place, text);
 }
 
-/* On a terminal what went wrong begins in red and a warning in yellow, unless NO_COLOR asks for none. */
+/* On a terminal, errors begin in red and warnings in yellow, unless NO_COLOR is set. */
 static const char *colour_of(const char *text, bool failure) {
     const char *refused = getenv("NO_COLOR"), *terminal = getenv("TERM");
     if (!isatty(STDERR_FILENO) || (refused != NULL && refused[0] != '\0')) return "";

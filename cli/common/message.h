@@ -21,13 +21,13 @@ enum {
 /* The name that starts every message: "circe" until set, then "circe fit". */
 void message_set_command(const char *name);
 
-/* What stands before the text of every message, "run.yaml, line 3: ", until it is NULL again. Borrowed. */
+/* A text to put before every message, such as "run.yaml, line 3: ", until it is set to NULL again. Borrowed. */
 void message_set_place(const char *place);
 
-/* Of a process that another one speaks for: from now on nothing is printed. The first message since, without the name
- * of the command. */
+/* For a process whose messages another one prints: from now on nothing is printed here. message_held returns
+ * the first message since then, without the name of the command. */
 void message_hold(void);
-void message_release(void); /* it has to speak for itself after all */
+void message_release(void); /* it has to print its own messages after all */
 const char *message_held(void);
 
 /* "circe fit: TEXT"; returns `status`, so that a refusal is one statement. */
@@ -35,13 +35,13 @@ int message_fail(int status, const char *format, ...) PRINTF_LIKE(2, 3);
 void message_hint(const char *format, ...) PRINTF_LIKE(1, 2);
 void message_note(const char *format, ...) PRINTF_LIKE(1, 2);
 
-/* The exit status of a call of the library or of a job. Where it failed, prints its text, whose further lines are
+/* The exit status of a call of the library or of a job. If it failed, prints its text, whose further lines are
  * hints. */
 int message_refused(circe_status status);
-/* The same for one that says itself what an interrupted run leaves. */
+/* The same for a job that explains itself what an interrupted run leaves behind. */
 int message_failed(circe_status status);
 
-/* What a finished job has to say of its data, unless --quiet: rows left out, and its sentences for the user. */
+/* Prints, unless --quiet, what a finished job has to say about its data: rows left out, and its notes for the user. */
 void message_data(bool quiet, int64_t dropped, const circe_notes *warnings);
 
 /* Flushes and closes standard output; a full disk turns a 0 into EXIT_WORK. */

@@ -40,7 +40,7 @@ void progress_start(bool wanted) {
     catch (SIGINT);
 }
 
-/* nohup asks for SIGHUP to be ignored, and it is. */
+/* nohup makes SIGHUP ignored, and it stays ignored. */
 void progress_catch_termination(void) {
     struct sigaction before;
     catch (SIGTERM);
@@ -84,8 +84,8 @@ static int columns(void) {
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/* A line that is longer than the terminal would wrap, and could not be taken off again: the bar shrinks first, then the
- * text is cut. */
+/* A line longer than the terminal would wrap and could not be erased. So the bar shrinks first, then the text is
+ * cut. */
 static void draw(const char *text, int percent) {
     enum { AROUND = 10 }; /* brackets, percentage, spaces, and a column that stays free */
     int room = columns() - AROUND, length = (int)strlen(text);
@@ -149,7 +149,8 @@ void progress_plan(const progress_part *parts, int n) {
     progress_overall();
 }
 
-/* Of all parts; -1: it is none of them, or belongs to a later one, as the regressions of a calibration do. */
+/* The share of all parts that is done; -1: this stage is none of the parts, or belongs to a later one, as the
+ * regressions of a calibration do. */
 static double planned_share(const char *name, double share) {
     double before = 0, all = 0, found = -1;
     for (int k = 0; k < plan.n; k++) {

@@ -1,4 +1,4 @@
-/* A bar on standard error while the library works, and Ctrl-C as a clean way out. */
+/* Shows a bar on standard error while the library works, and lets Ctrl-C stop the work cleanly. */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
@@ -8,7 +8,7 @@
 /* Shows a bar from now on if standard error is a terminal and `wanted`; takes over SIGINT. */
 void progress_start(bool wanted);
 
-/* From now on the stages of the work are told on standard error, with the time each took. */
+/* From now on, prints the stages of the work on standard error, with the time that each took. */
 void progress_tell_stages(void);
 /* The last of them has ended. */
 void progress_end_stage(void);
@@ -16,12 +16,12 @@ void progress_end_stage(void);
 /* The library's progress callback: draws, and asks to stop once the user pressed Ctrl-C. */
 int progress_step(void *user, const char *stage, int64_t done, int64_t total);
 
-/* One bar for all of a long job, by progress_show, in the place of one for each stage of the library; it says how much
- * time is left, about. */
+/* One bar for a whole long job, by progress_show, instead of one for each stage of the library. It estimates the time
+ * left. */
 void progress_overall(void);
 
-/* The same for a command whose work is stages of the library: what comes, in order, and about how long each takes. The
- * parts stay the caller's. */
+/* The same for a command whose work consists of stages of the library: the parts in order, and roughly how long each
+ * takes. The caller keeps ownership of the parts. */
 typedef struct progress_part {
     const char *stage;
     double cost;
@@ -35,10 +35,10 @@ void progress_show(double share, const char *text);
 /* The progress function of a job's watch: the same, and asks to stop once the user pressed Ctrl-C. */
 int progress_watch(void *user, double share, const char *text);
 
-/* SIGTERM, and SIGHUP unless it is ignored, as a clean way out as well. */
+/* Lets SIGTERM, and SIGHUP unless it is ignored, stop the work cleanly too. */
 void progress_catch_termination(void);
 
-/* From the signal on, the process has so many seconds to end by itself. */
+/* After the signal, the process has this many seconds to end by itself. */
 void progress_end_within(int seconds);
 
 /* Whether bars are shown. */

@@ -1,4 +1,4 @@
-/* The library's context and workspace as the options ask for them. */
+/* The library's context and workspace, according to the options. */
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
 
@@ -15,13 +15,13 @@ typedef struct session {
 int session_open(const own_options *own, session *out);
 void session_close(session *s);
 
-/* Says once, on standard error, where BLAS is slower here than it could be, and the remedy. */
+/* If BLAS is slower here than it could be, says so once on standard error, with the remedy. */
 void session_warn_of_blas(void);
 
 /* "0.1.0, avx512 instructions, OpenBLAS 0.3.21 (SkylakeX), 2 threads": with what this session computes. */
 const char *session_text(const session *s, char *text, size_t size);
 
-/* Who watches a job: its progress is the bar, Ctrl-C stops it, and its notes are said unless --quiet. */
+/* The watch of a job: it shows progress as a bar, stops the job on Ctrl-C, and prints notes unless --quiet. */
 circe_watch session_watch(const own_options *own);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "report/report.h"
 
-/* Columns as wide as they need to be, each line after so many blanks. */
+/* Prints columns as wide as they need to be, with this many blanks before each line. */
 void text_table(const report_table *table, int indent);
 
 #endif

@@ -1,6 +1,6 @@
-/* Standard output as a stream whose every byte passes one function: names of files and columns stand in tables and
- * sentences of every command, and none of them may tell the terminal what to do. JSON stays what it is: what is made
- * visible is written as JSON escapes it. Lines that are too long for a terminal are folded there, and nowhere else. */
+/* Makes every byte of standard output pass through one function. All commands print names of files and columns, and
+ * none of these names may control the terminal. JSON stays valid, because control characters are written as JSON
+ * escapes them. Lines that are too long are folded only if standard output is a terminal. */
 #include "cli/common/terminal.h"
 
 #include <errno.h>

@@ -1,14 +1,14 @@
-/* What reaches the terminal on standard output. */
+/* Controls what reaches the terminal on standard output. */
 #ifndef CLI_TERMINAL_H
 #define CLI_TERMINAL_H
 
-/* From now on, whatever is printed shows what a terminal would otherwise obey, and on one its long lines are folded. */
+/* From now on, control characters in the output are made visible, and long lines are folded on a terminal. */
 void terminal_guard(void);
 
 /* What follows keeps its long lines. */
 void terminal_unfolded(void);
 
-/* What follows is data for a program: into a pipe or a file it goes as it is. */
+/* The output that follows is data for a program: it goes unchanged into a pipe or a file. */
 void terminal_data(void);
 
 /* What follows is not printed at all. */

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Columns to write help in: the terminal's, between 60 and 100; 80 where there is none. */
+/* Columns to write help in: the terminal's, between 60 and 100; 80 if there is none. */
 int text_width(void);
 
 /* Writes words wrapped between `indent` and `width`. The cursor is at column `at`; the last line is ended. */

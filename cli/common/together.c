@@ -16,7 +16,7 @@ void together_quieten(void) {
     terminal_silence();
 }
 
-/* The others wait for this process: it speaks for itself, whoever it is. */
+/* The others wait for this process, so it prints its own message, whichever rank it is. */
 static void speak_last(const char *text) {
     message_release();
     message_note("%s", text);
@@ -28,7 +28,7 @@ int together_open(void) {
     circe_status status = ranks_open();
     if (status != CIRCE_OK) {
         int failure = message_refused(status);
-        if (ranks_launched().rank > 0) sleep(1); /* a launcher ends all when one fails: the first is to have spoken */
+        if (ranks_launched().rank > 0) sleep(1); /* a launcher ends all if one fails: rank 0 must print first */
         return failure;
     }
     if (!ranks_several()) return EXIT_DONE;

@@ -149,7 +149,7 @@ typedef struct predictor {
     const demo_line *line;
 } predictor;
 
-/* A predictor as the interventions ask for it: in units of the deviation of b. */
+/* The predictor in the form that interventions need: in units of the deviation of b. */
 static circe_status predict_rows(void *user, int64_t rows, const double *a, const double *y, const double *z,
                                  double *prediction) {
     const predictor *p = user;

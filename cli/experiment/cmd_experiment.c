@@ -23,7 +23,7 @@ static void say(const char *text) {
     if (text[length] != '\0') message_hint("%s", text + length + 1);
 }
 
-/* What was stopped says itself what is left of it. */
+/* A stopped run explains itself what it leaves behind. */
 static int fail(circe_status status) {
     if (status != CIRCE_ERR_CANCELLED) return message_refused(status);
     say(circe_last_error());
@@ -31,7 +31,7 @@ static int fail(circe_status status) {
 }
 
 int cmd_experiment_run(const args *arguments) {
-    progress_start(false); /* a signal to stop is a chance to keep a checkpoint, and no more than that */
+    progress_start(false); /* a signal to stop leaves only the time to write a checkpoint */
     progress_catch_termination();
     progress_end_within(SWEEP_PATIENCE_S);
     circe_status status = paper_work(arguments->own.output, arguments->own.device, progress_interrupted);
@@ -120,7 +120,7 @@ static int list(void) {
 int cmd_experiment(const args *arguments) {
     circe_experiment_options options = *(const circe_experiment_options *)arguments->options;
     if (arguments->argument == NULL && options.config == NULL) return list();
-    options.program = "/proc/self/exe"; /* a run that crashes is the failure of that run */
+    options.program = "/proc/self/exe"; /* if a run crashes, only that run fails */
     teller t = {.quiet = arguments->own.quiet, .last_line = job_clock()};
     circe_watch watch = {.user = &t, .progress = on_progress, .note = on_note, .warning = on_warning};
     circe_experiment_result *result = NULL;

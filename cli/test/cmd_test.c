@@ -12,7 +12,7 @@
 #include "jobs/calibration.h"
 #include "jobs/tests.h"
 
-/* Makes the folder for the figure of the calibration, where one is asked for. */
+/* Creates the folder for the figure of the calibration, if one is requested. */
 static int prepare_figure(const args *arguments, const char *folder) {
     const test_kind *what = arguments->argument != NULL ? test_find(arguments->argument) : NULL;
     if (folder == NULL) return EXIT_DONE;

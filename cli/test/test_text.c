@@ -99,7 +99,10 @@ static void test_text_effects(const circe_effects *effects) {
 
 static void test_text_along(const circe_effects_along *along) {
     if (along->column == NULL) return;
-    printf("\n  along %-12s  %10s  %22s  %12s\n", along->column, "CIRCE", "95 % interval", "chance up to");
+    bool is_long = strlen(along->column) > 12; /* then the name gets its own line, to keep the columns aligned */
+    if (is_long) printf("\n  along %s", along->column);
+    printf("\n  %s%-12s  %10s  %22s  %12s\n", is_long ? "      " : "along ", is_long ? "" : along->column, "CIRCE",
+           "95 % interval", "chance up to");
     for (int64_t i = 0; i < along->points; i++) {
         char interval[48];
         snprintf(interval, sizeof interval, "[%.4f, %.4f]", along->lower[i], along->upper[i]);

@@ -22,7 +22,7 @@ typedef struct telling {
     int tenths; /* of the run that a line was printed for */
 } telling;
 
-/* A bar on a terminal; elsewhere a line for every tenth of the epochs. */
+/* Shows a bar on a terminal; otherwise prints a line for every tenth of the epochs. */
 static int tell(void *user, double done, const char *text) {
     telling *t = user;
     int tenths = (int)(10 * done + 1e-9);
@@ -178,7 +178,7 @@ static void print_training(const circe_training *t, const char *report, bool qui
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* --report, or the model's path with "-report" in the place of its ending; NULL: none is wanted. To be freed. */
+/* --report, or the model's path with "-report" instead of its ending; NULL: none is wanted. To be freed. */
 static char *report_folder(const args *arguments) {
     const char *model = ((const circe_train_options *)arguments->options)->output, *asked = arguments->own.report;
     if (arguments->own.no_report) return NULL;
@@ -188,7 +188,8 @@ static char *report_folder(const args *arguments) {
     return small_format("%.*s-report", ending ? (int)(dot - model) : (int)strlen(model), model);
 }
 
-/* The folder of the report is there before the training, which may take long, and goes with it where that fails. */
+/* The folder of the report is created before the training, which may take long, and is removed if the training
+ * fails. */
 static int train(const session *s, const circe_train_options *options, const circe_watch *watch, const char *report,
                  circe_training **training) {
     bool makes = report != NULL && ranks_first(), made = makes && access(report, F_OK) != 0;
@@ -203,7 +204,7 @@ static int train(const session *s, const circe_train_options *options, const cir
     return status;
 }
 
-/* Into REPORT/audit, or MODEL-audit where there is no report. */
+/* Into REPORT/audit, or MODEL-audit if there is no report. */
 static int audit(const session *s, const args *arguments, const circe_training *training, const char *report) {
     circe_audit_options options;
     circe_audit_result *result = NULL;

@@ -27,6 +27,7 @@ typedef struct circe_block_options {
     uint64_t seed;      /* the same seed and sizes give the same blocks */
 } circe_block_options;
 
+/* Sets every field to its default. */
 CIRCE_API void circe_block_options_init(circe_block_options *options);
 
 typedef struct circe_block_result {

@@ -15,6 +15,7 @@ typedef enum circe_method {
     CIRCE_METHOD_RFF = 3,     /* the paper's algorithm 2 */
 } circe_method;
 
+/* Its name in options and texts. */
 CIRCE_API const char *circe_method_name(circe_method method);
 
 typedef struct circe_cme circe_cme;
@@ -35,6 +36,7 @@ typedef struct circe_cme_options {
     int64_t rff_every; /* L: batches between redraws */
 } circe_cme_options;
 
+/* Sets every field to its default. */
 CIRCE_API void circe_cme_options_init(circe_cme_options *options);
 
 /* Fits y (M, d_y) and z (M, d_z), in float32 or float64, with float64 arithmetic. kernel_z must have a width; kernel_y
@@ -42,6 +44,7 @@ CIRCE_API void circe_cme_options_init(circe_cme_options *options);
 CIRCE_API circe_status circe_cme_fit(circe_context *context, const circe_mat *y, const circe_mat *z,
                                      const circe_kernel *kernel_y, const circe_kernel *kernel_z,
                                      const circe_cme_options *options, circe_cme **cme);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_cme_destroy(circe_cme *cme);
 
 typedef struct circe_cme_info {
@@ -60,6 +63,7 @@ typedef struct circe_cme_info {
     int width_at_edge; /* sigma2_y is the smallest (-1) or largest (1) of the grid; 0 after loading */
 } circe_cme_info;
 
+/* Sizes, ranks and choices of a fitted model. */
 CIRCE_API circe_status circe_cme_get_info(const circe_cme *cme, circe_cme_info *info);
 
 /* The leave-one-out table; pointers into the model. error and ridge_used are (n_sigma2_y, n_ridge) row-major. */
@@ -70,22 +74,27 @@ typedef struct circe_loo_table {
     const double *ridge_used; /* larger than ridge if that was not safe */
 } circe_loo_table;
 
+/* The leave-one-out table of a fitted model. */
 CIRCE_API circe_status circe_cme_get_loo(const circe_cme *cme, circe_loo_table *table);
 
 /* Sentences that the user should read about this fit. If y or z is constant, that comes first. */
 CIRCE_API int64_t circe_cme_n_warnings(const circe_cme *cme);
+/* Warning number `index`, from 0. Belongs to the model. */
 CIRCE_API const char *circe_cme_warning(const circe_cme *cme, int64_t index);
 
 /* Both have widths and belong to the model. */
 CIRCE_API const circe_kernel *circe_cme_kernel_y(const circe_cme *cme);
+/* The kernel of z, which belongs to the model. */
 CIRCE_API const circe_kernel *circe_cme_kernel_z(const circe_cme *cme);
 
 /* Models are .safetensors files. Saving replaces an existing file as a whole or not at all. Loading verifies a
  * checksum; files of older versions have none. circe_cme_save_with also stores up to 16 texts of the caller, for
  * circe_tensor_file_metadata. */
 CIRCE_API circe_status circe_cme_save(const circe_cme *cme, const char *path);
+/* Saves the model with texts of the caller. */
 CIRCE_API circe_status circe_cme_save_with(const circe_cme *cme, const char *path, const circe_metadata *metadata,
                                            int64_t n_metadata);
+/* Loads a saved model. */
 CIRCE_API circe_status circe_cme_load(circe_context *context, const char *path, circe_cme **cme);
 
 /* out (B, B) = K^c, the Gram matrix of the residuals, without the factor K_yy. */
@@ -108,8 +117,10 @@ CIRCE_API circe_status circe_cme_rff_step(circe_cme *cme, int64_t step);
  * k(z, z). circe_measure_circe_cached uses it; the two functions below refuse it with CIRCE_ERR_RANK. */
 typedef struct circe_features circe_features;
 
+/* Computes the residual features of y (N, d_y) and z (N, d_z), in this dtype. */
 CIRCE_API circe_status circe_features_create(circe_context *context, const circe_cme *cme, const circe_mat *y,
                                              const circe_mat *z, circe_dtype dtype, circe_features **features);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_features_destroy(circe_features *features);
 
 /* Views into the object: y (N, d_y) and zeta (N, q). */

@@ -40,10 +40,12 @@ typedef struct circe_context_options {
     void *progress_user;
 } circe_context_options;
 
+/* Sets every field to its default. */
 CIRCE_API void circe_context_options_init(circe_context_options *options);
 
 /* options may be NULL: the defaults. */
 CIRCE_API circe_status circe_context_create(const circe_context_options *options, circe_context **context);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_context_destroy(circe_context *context);
 
 /* The number of parts into which this context divides its work. Results depend on it only by rounding. Each call
@@ -62,6 +64,7 @@ CIRCE_API int64_t circe_context_parts(const circe_context *context, int64_t tota
 /* Calls run(user, part) for every part in [0, parts), each on one of these threads, and returns when all are done.
  * Meanwhile BLAS uses only the thread that calls it. A call from inside a part runs its parts one after the other. */
 typedef void (*circe_part_fn)(void *user, int64_t part);
+/* Calls run(user, part) for every part in [0, parts), and returns when all are done. */
 CIRCE_API void circe_context_run(const circe_context *context, int64_t parts, circe_part_fn run, void *user);
 
 /* The instruction set of the CPU loops: "avx512", "avx2" or "baseline". The best that the processor has, or the one
@@ -73,7 +76,9 @@ CIRCE_API const char *circe_context_isa(const circe_context *context);
  * size, a training step allocates nothing. One workspace serves one call at a time. */
 typedef struct circe_workspace circe_workspace;
 
+/* Creates an empty workspace. The context must outlive it. */
 CIRCE_API circe_status circe_workspace_create(circe_context *context, circe_workspace **workspace);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_workspace_destroy(circe_workspace *workspace);
 
 /* Bytes held now. */

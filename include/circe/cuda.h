@@ -44,9 +44,11 @@ CIRCE_API size_t circe_cuda_bytes(const circe_cuda *cuda);
 /* Like circe_scale and circe_scale_gradient. widths, figures and scratch (circe_cuda_scale_bytes) are device memory.
  * The gradient uses the scratch of its batch, so nothing may write to it in between. The width stays on the device. */
 CIRCE_API size_t circe_cuda_scale_bytes(int64_t n, int64_t cols);
+/* Scales x (n, cols) on the device, as circe_scale does. */
 CIRCE_API circe_status circe_cuda_scale(circe_cuda *cuda, const circe_kernel *kernel, const circe_scaling *scaling,
                                         const circe_mat *x, double *widths, double *figures, void *scratch,
                                         circe_mat *out);
+/* Turns the gradient with respect to the scaled x into that with respect to x, in place. */
 CIRCE_API circe_status circe_cuda_scale_gradient(circe_cuda *cuda, const circe_kernel *kernel,
                                                  const circe_scaling *scaling, const circe_mat *x, double *widths,
                                                  void *scratch, circe_mat *grad);
@@ -71,9 +73,11 @@ CIRCE_API circe_status circe_cuda_measure_hsic(circe_cuda *cuda, const circe_ker
  * read and written. circe_cuda_contract also accepts a witness that was computed on the CPU and copied. */
 CIRCE_API circe_status circe_cuda_contract(circe_cuda *cuda, const circe_kernel *kernel_x, const circe_mat *x,
                                            const circe_mat *witness, double *value, circe_mat *grad);
+/* The witness of CIRCE from residual features. */
 CIRCE_API circe_status circe_cuda_witness_features(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
                                                    const circe_mat *zeta, circe_estimator estimator,
                                                    circe_mat *witness);
+/* The witness of HSIC. */
 CIRCE_API circe_status circe_cuda_witness_hsic(circe_cuda *cuda, const circe_kernel *kernel_z, const circe_mat *z,
                                                circe_hsic_estimator estimator, circe_mat *witness);
 
@@ -104,6 +108,7 @@ CIRCE_API circe_status circe_cuda_batch_rank(circe_cuda *cuda, const circe_kerne
 CIRCE_API circe_status circe_cuda_measure_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
                                                 const circe_mat *y, const circe_mat *z, const int64_t *index,
                                                 const circe_batch_options *options, double *value, circe_mat *grad);
+/* The witness of HSCIC. */
 CIRCE_API circe_status circe_cuda_witness_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
                                                 const circe_mat *z, const circe_batch_options *options,
                                                 circe_mat *witness);
@@ -120,6 +125,7 @@ CIRCE_API circe_status circe_cuda_measure_hscic_holdout(circe_cuda *cuda, const 
 CIRCE_API circe_status circe_cuda_measure_kci(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
                                               const circe_mat *y, const circe_mat *z, const int64_t *index,
                                               const circe_batch_options *options, double *value, circe_mat *grad);
+/* The witness of KCI. */
 CIRCE_API circe_status circe_cuda_witness_kci(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
                                               const circe_mat *z, const circe_batch_options *options,
                                               circe_mat *witness);
@@ -162,7 +168,9 @@ CIRCE_API circe_status circe_cuda_cme_fit(circe_cuda *cuda, const circe_mat *y, 
 /* The device's copy of a fitted model, which must outlive it. For the methods low rank and dense, not RFF. */
 typedef struct circe_cuda_model circe_cuda_model;
 
+/* Copies what a batch needs of the model to the device. */
 CIRCE_API circe_status circe_cuda_model_create(circe_cuda *cuda, const circe_cme *cme, circe_cuda_model **model);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_cuda_model_destroy(circe_cuda_model *model);
 /* The number of columns of its residual features: the rank of z plus up to 8 for points outside the holdout's span. */
 CIRCE_API int64_t circe_cuda_model_columns(const circe_cuda_model *model);
@@ -178,8 +186,10 @@ CIRCE_API circe_status circe_cuda_residual_features(circe_cuda *cuda, const circ
 /* The device's copy of the residual features of a data set (circe_features_create). Waits for the copy. */
 typedef struct circe_cuda_features circe_cuda_features;
 
+/* Copies the features to the device. */
 CIRCE_API circe_status circe_cuda_features_create(circe_cuda *cuda, const circe_features *features,
                                                   circe_cuda_features **copy);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_cuda_features_destroy(circe_cuda_features *copy);
 /* Views of device memory: y (N, d_y) and zeta (N, q). */
 CIRCE_API circe_status circe_cuda_features_get(const circe_cuda_features *copy, circe_mat *y, circe_mat *zeta);

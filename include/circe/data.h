@@ -14,6 +14,7 @@ typedef struct circe_data_options {
 
 /* The schema of the options, and the function that sets every field to its default. */
 CIRCE_API extern const circe_schema circe_data_schema;
+/* Sets every field to its default. */
 CIRCE_API void circe_data_options_init(circe_data_options *options);
 
 /* What was written. */

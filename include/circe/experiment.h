@@ -17,6 +17,7 @@ typedef struct circe_experiment_options {
 
 /* The schema of the options, and the function that sets every field to its default. */
 CIRCE_API extern const circe_schema circe_experiment_schema;
+/* Sets every field to its default. */
 CIRCE_API void circe_experiment_options_init(circe_experiment_options *options);
 
 /* One run. */
@@ -76,6 +77,7 @@ typedef struct circe_experiment_result {
 CIRCE_API circe_status circe_experiment(circe_context *context, const char *name,
                                         const circe_experiment_options *options, const circe_watch *watch,
                                         circe_experiment_result **result);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_experiment_result_free(circe_experiment_result *result);
 
 /* The content of results.json, for circe_text_free; NULL: no memory. */
@@ -90,6 +92,7 @@ typedef struct circe_experiment_entry {
 
 /* Lists all experiments by name, for circe_experiment_list_free. */
 CIRCE_API circe_status circe_experiment_list(circe_experiment_entry **entries, int64_t *n);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_experiment_list_free(circe_experiment_entry *entries);
 
 CIRCE_END_DECLS

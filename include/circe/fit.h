@@ -15,6 +15,7 @@ typedef struct circe_fit_options {
 
 /* The schema of the options, and the function that sets every field to its default. */
 CIRCE_API extern const circe_schema circe_fit_schema;
+/* Sets every field to its default. */
 CIRCE_API void circe_fit_options_init(circe_fit_options *options);
 
 typedef struct circe_fit_result {
@@ -29,6 +30,7 @@ typedef struct circe_fit_result {
  * options->output. All ranks must call it. watch may be NULL. */
 CIRCE_API circe_status circe_fit(circe_context *context, const circe_table *table, const circe_fit_options *options,
                                  const circe_watch *watch, circe_fit_result **result);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_fit_result_free(circe_fit_result *result);
 
 /* The result as `circe fit --json` prints it, for circe_text_free; NULL: no memory. */

@@ -26,7 +26,9 @@ typedef enum circe_gcm_combine {
     CIRCE_GCM_SUM_OF_SQUARES = 3, /* sum T^2 */
 } circe_gcm_combine;
 
+/* Its name in options and texts. */
 CIRCE_API const char *circe_gcm_regression_name(circe_gcm_regression regression);
+/* Its name in options and texts. */
 CIRCE_API const char *circe_gcm_combine_name(circe_gcm_combine combine);
 
 typedef struct circe_gcm_options {

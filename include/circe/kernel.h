@@ -42,15 +42,21 @@ CIRCE_API circe_status circe_kernel_parse(circe_context *context, const char *te
 /* kernel := kernel * factor. */
 CIRCE_API circe_status circe_kernel_multiply(circe_kernel *kernel, const circe_kernel_factor *factor);
 
+/* Copies a kernel. */
 CIRCE_API circe_status circe_kernel_copy(const circe_kernel *kernel, circe_kernel **copy);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_kernel_destroy(circe_kernel *kernel);
 
+/* The number of factors. */
 CIRCE_API int64_t circe_kernel_n_factors(const circe_kernel *kernel);
+/* Factor number `index`, from 0. */
 CIRCE_API circe_status circe_kernel_get_factor(const circe_kernel *kernel, int64_t index, circe_kernel_factor *factor);
+/* The number of factors whose width is still free. */
 CIRCE_API int64_t circe_kernel_n_free(const circe_kernel *kernel);
 
 /* Gives every free factor this width, or the median heuristic of its columns of `points`. */
 CIRCE_API circe_status circe_kernel_bind(circe_kernel *kernel, double sigma2);
+/* Gives every free factor the median heuristic of its columns. */
 CIRCE_API circe_status circe_kernel_bind_median(circe_kernel *kernel, const circe_mat *points);
 
 /* The text that circe_kernel_parse reads back to an equal kernel. Valid until the kernel changes. */

@@ -26,6 +26,7 @@ typedef struct circe_mat {
 /* Contiguous views. The library writes only through parameters documented as outputs, so a view of const data may
  * be passed as an input. */
 CIRCE_API circe_mat circe_mat_f32(const float *data, int64_t rows, int64_t cols);
+/* A contiguous view of float64 data. */
 CIRCE_API circe_mat circe_mat_f64(const double *data, int64_t rows, int64_t cols);
 
 /* 4 or 8. */

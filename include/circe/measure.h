@@ -18,12 +18,14 @@ typedef enum circe_estimator {
     CIRCE_USTAT = 4,    /* the unbiased HSIC weights of Q; scatters around 0 without dependence */
 } circe_estimator;
 
+/* Its name in options and texts. */
 CIRCE_API const char *circe_estimator_name(circe_estimator estimator);
 
 /* G (B, B) of CIRCE from points, or from residual features (circe_features). The work is done in the dtype of G; y, z
  * and zeta may have either dtype. */
 CIRCE_API circe_status circe_witness_circe(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
                                            const circe_mat *z, circe_estimator estimator, circe_mat *witness);
+/* The witness of CIRCE from residual features. */
 CIRCE_API circe_status circe_witness_features(circe_workspace *workspace, const circe_kernel *kernel_y,
                                               const circe_mat *y, const circe_mat *zeta, circe_estimator estimator,
                                               circe_mat *witness);
@@ -66,10 +68,13 @@ typedef enum circe_hsic_estimator {
     CIRCE_HSIC_UNBIASED = 2, /* an older name for it */
 } circe_hsic_estimator;
 
+/* Its name in options and texts. */
 CIRCE_API const char *circe_hsic_estimator_name(circe_hsic_estimator estimator);
 
+/* The witness of HSIC. */
 CIRCE_API circe_status circe_witness_hsic(circe_workspace *workspace, const circe_kernel *kernel_z, const circe_mat *z,
                                           circe_hsic_estimator estimator, circe_mat *witness);
+/* HSIC and, unless grad is NULL, its gradient with respect to x. */
 CIRCE_API circe_status circe_measure_hsic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
                                           const circe_mat *z, circe_hsic_estimator estimator, double *value,
                                           circe_mat *grad);
@@ -81,12 +86,14 @@ typedef struct circe_batch_options {
     double tolerance;    /* the share of a kernel matrix's trace that low rank leaves out; 0: what the dtype needs */
 } circe_batch_options;
 
+/* Sets every field to its default. */
 CIRCE_API void circe_batch_options_init(circe_batch_options *options);
 
 /* HSCIC (Park and Muandet; Quinzan et al.): the HSIC of x and z given y = y_k, averaged over the batch, with weights W
  * = (K_yy + lambda I)^-1 K_yy for the conditional means on both sides. */
 CIRCE_API circe_status circe_witness_hscic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
                                            const circe_mat *z, const circe_batch_options *options, circe_mat *witness);
+/* HSCIC and, unless grad is NULL, its gradient with respect to x. */
 CIRCE_API circe_status circe_measure_hscic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
                                            const circe_mat *y, const circe_mat *z, const circe_batch_options *options,
                                            double *value, circe_mat *grad);
@@ -96,6 +103,7 @@ CIRCE_API circe_status circe_measure_hscic(circe_workspace *workspace, const cir
 CIRCE_API circe_status circe_witness_hscic_holdout(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
                                                    const circe_mat *z, const circe_batch_options *options,
                                                    circe_mat *witness);
+/* The value and, unless grad is NULL, its gradient with respect to x. */
 CIRCE_API circe_status circe_measure_hscic_holdout(circe_workspace *workspace, const circe_cme *cme,
                                                    const circe_kernel *kernel_x, const circe_mat *x, const circe_mat *y,
                                                    const circe_mat *z, const circe_batch_options *options,
@@ -104,6 +112,7 @@ CIRCE_API circe_status circe_measure_hscic_holdout(circe_workspace *workspace, c
 /* KCI (Zhang et al. 2011): tr(R ~K_(x,y) R  R ~K_z R) / B, R = lambda (~K_y + lambda I)^-1. */
 CIRCE_API circe_status circe_witness_kci(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
                                          const circe_mat *z, const circe_batch_options *options, circe_mat *witness);
+/* KCI's statistic and, unless grad is NULL, its gradient with respect to x. */
 CIRCE_API circe_status circe_measure_kci(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
                                          const circe_mat *y, const circe_mat *z, const circe_batch_options *options,
                                          double *value, circe_mat *grad);
@@ -116,6 +125,7 @@ typedef struct circe_normalized_options {
     double tolerance;    /* as above; 0: values are accurate to 1e-9 (float32: 1e-7) */
 } circe_normalized_options;
 
+/* Sets every field to its default. */
 CIRCE_API void circe_normalized_options_init(circe_normalized_options *options);
 
 /* NOCCO (Fukumizu et al. 2008): the squared Hilbert-Schmidt norm of the normalised conditional cross-covariance

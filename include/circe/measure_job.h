@@ -16,6 +16,7 @@ typedef struct circe_measure_job_options {
 
 /* The schema of the options, and the function that sets every field to its default. */
 CIRCE_API extern const circe_schema circe_measure_job_schema;
+/* Sets every field to its default. */
 CIRCE_API void circe_measure_job_options_init(circe_measure_job_options *options);
 
 /* One value. */
@@ -72,6 +73,7 @@ typedef struct circe_measure_job_result {
 CIRCE_API circe_status circe_measure_run(circe_context *context, const circe_table *table, const char *measure,
                                          const circe_measure_job_options *options, const circe_watch *watch,
                                          circe_measure_job_result **result);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_measure_job_result_free(circe_measure_job_result *result);
 
 /* The result as `circe measure --json` prints it, for circe_text_free; NULL: no memory. */

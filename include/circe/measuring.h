@@ -64,6 +64,7 @@ typedef struct circe_measure_row {
 
 /* Returns NULL if there is no such kind. */
 CIRCE_API const circe_measure_row *circe_measure_row_of(circe_measure_kind kind);
+/* Its name in options and texts. */
 CIRCE_API const char *circe_measure_name(circe_measure_kind kind);
 /* Returns a circe_measure_kind, or -1 if no kind has this name. */
 CIRCE_API int circe_measure_find(const char *name);
@@ -114,6 +115,7 @@ CIRCE_API void circe_measure_options_init(circe_measure_options *options, circe_
 /* Copies what it needs of the options. */
 CIRCE_API circe_status circe_measure_create(circe_context *context, const circe_measure_options *options,
                                             circe_measure **measure);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_measure_destroy(circe_measure *measure);
 
 /* From now on, the ranks measure each batch together if the kind supports it (circe, with residual features in
@@ -164,6 +166,7 @@ CIRCE_API circe_status circe_measure_evaluate_at(circe_measure *measure, int64_t
  * value (of place 0 in circe_measure_points). */
 CIRCE_API circe_status circe_measure_points(circe_measure *measure, const circe_mat *x, const circe_mat *y,
                                             const circe_mat *z, double *value, circe_mat *grad);
+/* The same with the running width of this place. */
 CIRCE_API circe_status circe_measure_points_at(circe_measure *measure, int64_t place, const circe_mat *x,
                                                const circe_mat *y, const circe_mat *z, double *value, circe_mat *grad);
 
@@ -185,6 +188,7 @@ CIRCE_API circe_status circe_measure_figures(circe_measure *measure, int64_t pla
 /* What the measure carries from batch to batch, for checkpoints: a running width and, for gcm, x and rows of the
  * previous batch. */
 CIRCE_API circe_status circe_measure_state_bytes(circe_measure *measure, size_t *bytes);
+/* Writes the state: as many bytes as circe_measure_state_bytes says. */
 CIRCE_API circe_status circe_measure_get_state(const circe_measure *measure, void *state);
 /* 0 bytes: the measure carries nothing. Returns CIRCE_ERR_FORMAT if the state is damaged or belongs to another
  * measure. */
@@ -192,6 +196,7 @@ CIRCE_API circe_status circe_measure_set_state(circe_measure *measure, const voi
 
 /* The conditional mean in use, or NULL; and a sentence that describes the choices made. The measure may be NULL. */
 CIRCE_API const circe_cme *circe_measure_mean(const circe_measure *measure);
+/* A sentence that describes the choices made. */
 CIRCE_API const char *circe_measure_text(const circe_measure *measure);
 
 CIRCE_END_DECLS

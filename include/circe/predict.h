@@ -14,13 +14,17 @@ typedef struct circe_predict_options {
 
 /* The schema of the options, and the function that sets every field to its default. */
 CIRCE_API extern const circe_schema circe_predict_schema;
+/* Sets every field to its default. */
 CIRCE_API void circe_predict_options_init(circe_predict_options *options);
 
 /* A trained predictor, with the columns or images that it needs and how to prepare them. */
 typedef struct circe_model circe_model;
 
+/* Loads a predictor that circe_train or circe_model_save wrote. */
 CIRCE_API circe_status circe_model_load(circe_context *context, const char *path, circe_model **model);
+/* Saves a predictor. An existing file is replaced as a whole or not at all. */
 CIRCE_API circe_status circe_model_save(circe_context *context, const circe_model *model, const char *path);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_model_free(circe_model *model);
 
 /* How a target compares with its prediction. */
@@ -50,6 +54,7 @@ typedef struct circe_predictions {
 CIRCE_API circe_status circe_predict(circe_context *context, const circe_model *model, const circe_table *table,
                                      const circe_predict_options *options, const circe_watch *watch,
                                      circe_predictions **predictions);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_predictions_free(circe_predictions *predictions);
 
 /* The predicted class of a row, an index into `names`; -1: a cell is missing, or the predictions are numbers. */

@@ -16,6 +16,7 @@ typedef struct circe_random {
 
 /* out[i] = the number at position `first + i`. Uniform on (0, 1); standard normal. */
 CIRCE_API void circe_random_uniform(circe_random generator, uint64_t first, int64_t n, double *out);
+/* Standard normal numbers. */
 CIRCE_API void circe_random_normal(circe_random generator, uint64_t first, int64_t n, double *out);
 
 /* A random order of 0..n-1. */

@@ -21,15 +21,19 @@ typedef struct circe_tensor {
 
 typedef struct circe_tensor_file circe_tensor_file;
 
+/* Opens a .safetensors file and checks its header. */
 CIRCE_API circe_status circe_tensor_file_open(circe_context *context, const char *path, circe_tensor_file **file);
 /* The same from memory, which must outlive the object. `name` appears in error texts. */
 CIRCE_API circe_status circe_tensor_file_parse(circe_context *context, const void *data, size_t bytes, const char *name,
                                                circe_tensor_file **file);
+/* Closes the file. NULL is allowed. */
 CIRCE_API void circe_tensor_file_close(circe_tensor_file *file);
 
+/* The number of tensors. */
 CIRCE_API int64_t circe_tensor_file_count(const circe_tensor_file *file);
 /* Valid until the file is closed. */
 CIRCE_API circe_status circe_tensor_file_get(const circe_tensor_file *file, int64_t index, circe_tensor *tensor);
+/* The tensor of this name. */
 CIRCE_API circe_status circe_tensor_file_find(const circe_tensor_file *file, const char *name, circe_tensor *tensor);
 /* NULL: the key is absent. */
 CIRCE_API const char *circe_tensor_file_metadata(const circe_tensor_file *file, const char *key);

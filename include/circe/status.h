@@ -31,6 +31,7 @@ typedef enum circe_status {
 
 /* The general meaning of a status, and its name ("CIRCE_ERR_SHAPE"). Never NULL. */
 CIRCE_API const char *circe_status_text(circe_status status);
+/* The name of a status, such as "CIRCE_ERR_SHAPE". */
 CIRCE_API const char *circe_status_name(circe_status status);
 
 /* What went wrong in this thread's last failed call, as a sentence. Never NULL; empty before any failure.

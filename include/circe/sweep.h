@@ -14,6 +14,7 @@ typedef struct circe_sweep_options {
 
 /* The schema of the options, and the function that sets every field to its default. */
 CIRCE_API extern const circe_schema circe_sweep_schema;
+/* Sets every field to its default. */
 CIRCE_API void circe_sweep_options_init(circe_sweep_options *options);
 
 /* One training. */
@@ -45,6 +46,7 @@ typedef struct circe_sweep_result {
 CIRCE_API circe_status circe_sweep(circe_context *context, const circe_table *table,
                                    const circe_train_options *training, const circe_sweep_options *options,
                                    const circe_watch *watch, circe_sweep_result **result);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_sweep_result_free(circe_sweep_result *result);
 
 /* The result as JSON, for circe_text_free; NULL: no memory. */

@@ -15,6 +15,7 @@ typedef struct circe_test_job_options {
 
 /* The schema of the options, and the function that sets every field to its default. */
 CIRCE_API extern const circe_schema circe_test_job_schema;
+/* Sets every field to its default. */
 CIRCE_API void circe_test_job_options_init(circe_test_job_options *options);
 
 /* p-values of data sets drawn again under independence, and their histogram. */
@@ -63,6 +64,7 @@ typedef struct circe_test_job_result {
 CIRCE_API circe_status circe_test_run(circe_context *context, const circe_table *table, const char *method,
                                       const circe_test_job_options *options, const circe_watch *watch,
                                       circe_test_job_result **result);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_test_job_result_free(circe_test_job_result *result);
 
 /* The result as `circe test --json` prints it, for circe_text_free; NULL: no memory. */
@@ -102,10 +104,12 @@ CIRCE_API circe_status circe_tests_run(circe_context *context, const circe_table
                                        const circe_question *questions, int64_t n,
                                        const circe_test_job_options *options, const circe_watch *watch,
                                        circe_tests_result **result);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_tests_result_free(circe_tests_result *result);
 
 /* As `circe test --pairs --json` and `--csv` print it, for circe_text_free; NULL: no memory. */
 CIRCE_API char *circe_tests_json(const circe_tests_result *result);
+/* The results as `circe test --pairs --csv` prints them. */
 CIRCE_API char *circe_tests_csv(const circe_tests_result *result);
 
 CIRCE_END_DECLS

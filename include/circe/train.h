@@ -14,6 +14,7 @@ typedef struct circe_train_options {
 
 /* The schema of the options, and the function that sets every field to its default. */
 CIRCE_API extern const circe_schema circe_train_schema;
+/* Sets every field to its default. */
 CIRCE_API void circe_train_options_init(circe_train_options *options);
 
 /* The predictors whose dependence is measured, and the measures. */
@@ -134,6 +135,7 @@ typedef struct circe_training {
  * CIRCE_ERR_CANCELLED. All ranks must call it; only the first gets the complete result. */
 CIRCE_API circe_status circe_train(circe_context *context, const circe_table *table, const circe_train_options *options,
                                    const circe_watch *watch, circe_training **training);
+/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_training_free(circe_training *training);
 
 /* The result as `circe train --json` prints it, for circe_text_free; NULL: no memory. `report` names the folder of its

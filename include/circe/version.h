@@ -20,6 +20,7 @@ CIRCE_API const char *circe_build_info(void);
  * unknown). An OpenBLAS that does not know the processor uses its oldest kernels. When this library is loaded, it
  * selects better ones, unless OPENBLAS_CORETYPE is set or other threads may be using OpenBLAS. */
 CIRCE_API const char *circe_blas_name(void);
+/* The processor that the kernels of BLAS are for. */
 CIRCE_API const char *circe_blas_core(void);
 
 /* NULL, or a sentence that says why the BLAS is slower here than it could be, and what to do. A new context logs it as

@@ -1,11 +1,11 @@
-/* What a processor must be able to do: the table by which the layers above know lib/backend/cpu, one filling for each
- * instruction set. A GPU is known by other calls (lib/cuda on lib/backend/cuda), which queue whole measures on a stream
- * and never form what this table's operations hand from one to the next; it stands behind the same circe_measure, and
- * behind circe__fit_ops for fits.
+/* The table of operations that a processor must provide. The layers above reach lib/backend/cpu only through it; each
+ * instruction set fills it once. A GPU does not fill this table: lib/cuda, on lib/backend/cuda, queues whole measures
+ * on a stream and never forms the matrices that these operations pass to each other. Callers reach a GPU through the
+ * same circe_measure, and through circe__fit_ops for fits.
  *
- * Loops work in the dtype of their views (all views of one call share it) and take scratch of the size that the
- * matching *_bytes function names, so that a training step allocates nothing. Factors are resolved: n_cols >= 1,
- * sigma2 > 0 where the kind has a width. */
+ * Loops work in the dtype of their views, which all views of one call share. They take scratch of the size that the
+ * matching *_bytes function returns, so a training step allocates nothing. Factors arrive resolved: n_cols >= 1, and
+ * sigma2 > 0 if the kind has a width. */
 #ifndef CIRCE_BACKEND_H
 #define CIRCE_BACKEND_H
 
@@ -19,7 +19,7 @@ typedef struct circe__factors {
     int64_t n;
 } circe__factors;
 
-/* A witness as stored and what it stands for: scale (G_ij + rows[i] + rows[j] + constant), the diagonal 0 where
+/* How to read a stored witness: it stands for scale (G_ij + rows[i] + rows[j] + constant), with a diagonal of 0 if
  * zero_diagonal. */
 typedef struct circe__shift {
     const double *rows;
@@ -32,7 +32,7 @@ typedef struct circe__update {
     circe_mat left, right;
 } circe__update;
 
-/* How far a factorisation came: trace(K), what is left of it, and whether that is as little as was asked. */
+/* How far a factorisation came: trace(K), what is left of it, and whether that is within the requested tolerance. */
 typedef struct circe__factored {
     int64_t rank;
     double trace, left;
@@ -69,8 +69,8 @@ typedef struct circe__measured {
     double *row_sums;   /* (2 n): sums, and the diagonal of Q */
     double *value;
     circe_mat *grad; /* or NULL */
-    /* NULL: all of it. Else this process's part: its tiles of Q, whose row sums and diagonal are added up before they
-     * are settled; value and grad are its part of the sums. */
+    /* NULL: this process computes everything. Otherwise it computes its own tiles of Q. The ranks add up their row sums
+     * and diagonals before settling them; value and grad are this process's part of the sums. */
     const circe_ranks *ranks;
 } circe__measured;
 
@@ -83,8 +83,8 @@ typedef struct circe__loops {
     void (*gram)(circe__factors kernel, const circe_mat *a, const circe_mat *b, circe_mat *out, int threads,
                  void *scratch);
 
-    /* Lower triangle of Q = K_yy o (zeta zeta'), minus the update where not NULL, into `out`, times `scale`;
-     * row_sums[i] = sum_j Q_ij (unscaled, both triangles, diagonal included) where not NULL. */
+    /* Lower triangle of Q = K_yy o (zeta zeta'), minus the update if not NULL, into `out`, times `scale`;
+     * row_sums[i] = sum_j Q_ij (unscaled, both triangles, diagonal included) if not NULL. */
     size_t (*product_bytes)(int64_t rows, int64_t cols_y, int64_t cols_zeta, int64_t cols_update, int threads);
     void (*product)(circe__factors kernel, const circe_mat *y, const circe_mat *zeta, const circe__update *update,
                     double scale, circe_mat *out, double *row_sums, int threads, void *scratch);
@@ -92,8 +92,8 @@ typedef struct circe__loops {
     /* Lower triangle in place: what the shift says it stands for. */
     void (*shift)(circe_mat *witness, const circe__shift *shift, int threads);
 
-    /* value = sum_ij G_ij k(x_i, x_j) and, where grad is not NULL, its gradient; reads the lower triangle of G, shifted
-     * on the way where shift is not NULL. */
+    /* value = sum_ij G_ij k(x_i, x_j) and, if grad is not NULL, its gradient; reads the lower triangle of G, shifted
+     * on the way if shift is not NULL. */
     size_t (*contract_bytes)(circe__factors kernel, int64_t rows, int64_t cols, int with_grad, int threads);
     void (*contract)(circe__factors kernel, const circe_mat *x, const circe_mat *witness, const circe__shift *shift,
                      double *value, circe_mat *grad, int threads, void *scratch);
@@ -122,11 +122,11 @@ typedef struct circe__algebra {
     int (*invert_lower)(int64_t n, double *l, int64_t ldl);
     /* b (m, n) := b T', T (n, n) lower triangular: each row of b becomes T times it */
     void (*multiply_rows)(int64_t m, int64_t n, const double *t, int64_t ldt, double *b, int64_t ldb);
-    /* a (n, n), of which the lower triangle is read := its eigenvectors, one a row; w ascending. Returns LAPACK's info.
-     * work: 1 + 6n + 2n^2. */
+    /* a (n, n), of which the lower triangle is read := its eigenvectors, one per row; w ascending. Returns LAPACK's
+     * info. work: 1 + 6n + 2n^2. */
     int (*eigen)(int64_t n, double *a, double *w, double *work, int *iwork);
     /* a (n, n) symmetric positive definite, of which the lower triangle is read := its inverse, both triangles. Returns
-     * LAPACK's info: not 0 where it is not positive definite. */
+     * LAPACK's info: not 0 if it is not positive definite. */
     int (*invert_spd)(int64_t n, double *a);
     /* The first min(m, n) rows of a (m, n) := orthonormal ones that span what its rows do. work: 65 max(m, n). */
     void (*orthonormal_rows)(int64_t m, int64_t n, double *a, double *work);
@@ -148,14 +148,13 @@ static inline const circe__loops *circe__loops_for(const circe__backend *backend
 /* The best loops that this processor can run, or those that CIRCE_ISA in the environment names. */
 circe_status circe__backend_cpu(const circe__backend **backend);
 
-/* Brackets work of many small kernel values: their products fall among the denormal numbers, which take x86 a hundred
- * cycles each; the calling thread, and the threads that run parts for it, flush them to zero meanwhile. What the caller
- * had is restored. */
+/* Brackets work on many small kernel values. Their products are denormal numbers, which cost x86 a hundred cycles each,
+ * so the calling thread and the threads that run its parts flush them to zero. The end restores the caller's mode. */
 unsigned circe__flush_begin(void);
 void circe__flush_end(unsigned previous);
 
-/* Where the process is limited in its address space: what BLAS needs on so many threads, now; CIRCE_ERR_MEMORY where
- * there is not enough for it. */
+/* If the address space of the process is limited, claims now what BLAS will need on this many threads. CIRCE_ERR_MEMORY
+ * if there is not enough. */
 circe_status circe__claim_buffers(int threads);
 
 #endif

@@ -1,4 +1,4 @@
-/* A context is made: its options checked, its threads counted, and the loops chosen that this processor runs. */
+/* Creates a context: checks its options, counts its threads, and chooses the loops that this processor can run. */
 #include "circe/context.h"
 
 #include <stdlib.h>

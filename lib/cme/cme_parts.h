@@ -54,10 +54,10 @@ CIRCE_ROOMS circe_status circe__basis_extend(circe__basis *basis, const double *
 /* Room for `capacity` pivots; what is there stays. */
 CIRCE_ROOMS circe_status circe__basis_reserve(circe__basis *basis, int64_t capacity);
 
-/* That there are more than max_rank pivots: CIRCE_ERR_RANK with a text. `left` is a share of the trace. */
+/* The error for more than max_rank pivots: CIRCE_ERR_RANK with a text. `left` is a share of the trace. */
 CIRCE_ROOMS circe_status circe__basis_refuse(int64_t max_rank, double left, const char *name);
 
-/* Makes L^-1; for whoever filled in points and L by hand. */
+/* Makes L^-1, for callers that filled in points and L themselves. */
 CIRCE_ROOMS circe_status circe__basis_invert(circe__basis *basis);
 
 /* The same for a data set of any size; see cover.c. */
@@ -79,8 +79,8 @@ CIRCE_ROOMS size_t circe__basis_bytes(const circe__basis *basis);
 CIRCE_ROOMS void circe__basis_features(const circe__basis *basis, int64_t rank, const double *points, int64_t n,
                                        double *features, int64_t ld, double *diagonal, double *residual, void *scratch);
 
-/* The same on the calling thread alone, for whoever splits rows among circe__basis_ranks threads to go on with them;
- * scratch of circe__basis_part_bytes. */
+/* The same on the calling thread alone, for callers that divide rows among circe__basis_ranks threads themselves.
+ * Scratch of circe__basis_part_bytes. */
 int64_t circe__basis_ranks(const circe__basis *basis, int64_t n);
 size_t circe__basis_part_bytes(const circe__basis *basis);
 void circe__basis_part(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
@@ -92,8 +92,8 @@ circe_status circe__basis_decay(circe__basis *basis, const double *points, int64
 
 /* ---- judge.c: whether low rank is worth an attempt --------------------------------------------------------------- */
 
-/* CIRCE_ERR_RANK where a sample of the rows says that max_rank pivots cannot do: before the work, not after it.
- * `sigma2` is for the text; 0: none. */
+/* CIRCE_ERR_RANK if a sample of the rows shows that max_rank pivots will not be enough, so that the error comes before
+ * the work and not after it. `sigma2` is for the text; 0: none. */
 circe_status circe__judge_rank(const circe_context *context, const circe_kernel *kernel, const double *points,
                                int64_t n, int64_t dim, double tolerance, int64_t max_rank, uint64_t seed, double sigma2,
                                const char *name);
@@ -126,7 +126,7 @@ typedef struct circe__regression {
     double *G;       /* (n, r_z): V F_y' F_z, or V F_z */
     double trace_residual;
     const circe__fit_by *by; /* NULL: this process alone */
-    circe__parts *parts;     /* dense by others: in place of vectors and G. Owned */
+    circe__parts *parts;     /* a dense fit by others keeps this instead of vectors and G. Owned */
 } circe__regression;
 
 circe_status circe__lowrank_prepare(circe__holdout *holdout, const circe_kernel *kernel_y, int64_t max_rank,
@@ -163,8 +163,9 @@ circe_status circe__rff_correction(circe_workspace *workspace, const circe__rff 
 
 /* ---- a fit by others: ranks, a GPU ------------------------------------------------------------------------------- */
 
-/* Processes that fit together (mpi/fit.c). Each holds all the points and calls the same functions in the same order;
- * sums over rows are made of the rows of each. Rank 0 ends with the model, the others with its description alone. */
+/* Processes that fit together (mpi/fit.c). Each has all the points and calls the same functions in the same order. For
+ * sums over rows, each rank sums its own rows and the ranks add up the results. Rank 0 ends with the model, the others
+ * only with its description. */
 typedef struct circe__fit_ranks {
     int64_t rank, size;
     circe_status (*agree)(circe_status status); /* the worst of all, with its text */
@@ -172,10 +173,10 @@ typedef struct circe__fit_ranks {
     void (*share)(void *data, size_t bytes);    /* that of rank 0 */
 } circe__fit_ranks;
 
-/* The heavy parts of a fit, where others do them: mpi/ over ranks, lib/cuda on a GPU. They take the place of the
- * functions of these names: circe__basis_extend, circe__dense_*, circe__basis_outliers, the sums of
- * circe__lowrank_prepare (S into regression->vectors), circe__lowrank_loo, circe__regression_decompose. Each of the
- * last four may be NULL: as ever, by the rows of each rank. */
+/* The heavy parts of a fit that others compute: mpi/ over ranks, lib/cuda on a GPU. They replace the functions of these
+ * names: circe__basis_extend, circe__dense_*, circe__basis_outliers, the sums of circe__lowrank_prepare (S into
+ * regression->vectors), circe__lowrank_loo, circe__regression_decompose. Each of the last four may be NULL: the
+ * ordinary function then runs, on the rows of each rank. */
 typedef struct circe__fit_ops {
     circe_status (*extend)(circe__basis *basis, const double *points, int64_t n, double tolerance, int64_t max_rank,
                            const char *name);
@@ -252,8 +253,8 @@ circe_status circe__cme_attach_rff(circe_cme *cme);
 circe_status circe__cme_mean(circe_workspace *workspace, const circe_cme *cme, const double *y, int64_t n,
                              int64_t rank_z, double *out, int64_t ld);
 
-/* zeta (n, q) of a batch in float64, in the workspace's slot ZETA. Where points of z lie outside the span of the
- * holdout's, columns are added for what they have there, so that zeta zeta' = K^c holds for any batch. `accuracy` is
+/* zeta (n, q) of a batch in float64, in the workspace's slot ZETA. If points of z lie outside the span of the
+ * holdout's, zeta gets columns for their part outside it, so that zeta zeta' = K^c holds for any batch. `accuracy` is
  * relative to k(z, z): columns that matter less are left out. */
 circe_status circe__cme_zeta(circe_workspace *workspace, const circe_cme *cme, const double *y, const double *z,
                              int64_t n, double accuracy, double **zeta, int64_t *q);
@@ -270,7 +271,7 @@ circe_status circe__implicit_fill(const circe_cme *cme, const double *y, const d
                                   circe__implicit *implicit);
 void circe__implicit_free(const circe_context *context, circe__implicit *implicit);
 
-/* The implicit features of a data set, NULL where it has zeta. */
+/* The implicit features of a data set, NULL if it has zeta. */
 const circe__implicit *circe__features_implicit(const circe_features *features);
 
 /* to (n, cols) := the rows index[0..n) of from, which lie within it. */
@@ -280,9 +281,8 @@ void circe__gather_rows(const circe_mat *from, const int64_t *index, int64_t n, 
 circe_status circe__cme_points(circe_workspace *workspace, circe__slot slot, const circe_mat *points, int64_t dim,
                                const char *name, double **out);
 
-/* Whether K^c is to be made as a matrix (circe_residual_gram): the way to go for models that have no zeta (rff), and
- * the better one for a small dense model in float64, as long as the batch is not so large that several n by n matrices
- * hurt. */
+/* Whether K^c should be computed as a matrix (circe_residual_gram). Models without zeta (rff) need it, and a small
+ * dense model in float64 is more accurate with it, as long as the batch is small enough for several n by n matrices. */
 static inline bool circe__cme_prefers_gram(const circe_cme *cme, circe_dtype dtype, int64_t n) {
     enum { MAX_ROWS = 4096 };
     return cme->rff != NULL || (cme->inverse != NULL && dtype == CIRCE_FLOAT64 && n <= MAX_ROWS);

@@ -1,9 +1,9 @@
 /* A basis that covers a data set of any size.
  *
  * Pivoting reads every point once for every pivot, so beyond CIRCE__ALL_ROWS rows it works on candidates: a random
- * subset with the extremes of every column, whose tails hold few points and much residual. Then a sample of the other
- * rows is checked, and rows that stick out become candidates of another round. The residual over all rows is for the
- * caller to measure while it passes over them anyway. */
+ * subset with the extremes of every column, because tails have few points and large residuals. Then a sample of the
+ * other rows is checked, and rows with large residuals become candidates of another round. The caller measures the
+ * residual over all rows, in a pass that it makes anyway. */
 #include <string.h>
 
 #include "cme/cme_parts.h"

@@ -2,17 +2,17 @@
  *
  *     zeta(y, z) = psi(z) - mu(y)
  *
- * Each side is a smooth function of one number: kernel values at r pivots and a triangular product, in float64, some
- * r (r + 10) operations a point. Here it is a polynomial of degree 7 on each of a few dozen pieces of its range, 8 r
- * operations and no exponentials, right to TOLERANCE of the exact one where float32 is right to 6e-8. The coefficients
- * come from the exact function at the Chebyshev points of each piece, which keeps the error even over the piece; it is
- * measured between them, and the pieces are halved until it is small enough.
+ * Each side is a smooth function of one number. Computed exactly, it takes kernel values at r pivots and a triangular
+ * product in float64, about r (r + 10) operations per point. Here it is a polynomial of degree 7 on each of a few dozen
+ * pieces of its range: 8 r operations and no exponentials. Its error is at most TOLERANCE, and float32 itself is
+ * accurate to 6e-8. The coefficients come from the exact function at the Chebyshev points of each piece, which spreads
+ * the error evenly. The error is measured between these points, and the pieces are halved until it is small enough.
  *
  *     terms (pieces, 8, outputs)   coefficients of t^7 ... 1, t in [-1, 1] on the piece; outputs padded with zeros
  *
- * psi(z) sticks out of the basis where z is beyond the holdout's range (residual.c): the curve of z ends where that
- * begins to count, and a batch with a point beyond the ends of a curve is computed exactly. So are gaussians of several
- * columns, and kernels that are not smooth. */
+ * If z is beyond the holdout's range, psi(z) has a part outside the basis (residual.c). The curve of z ends where that
+ * part begins to matter, and a batch with a point beyond the ends of a curve is computed exactly. So are gaussians of
+ * several columns, and kernels that are not smooth. */
 #include "cme/curves.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ typedef struct side {
     int64_t rank; /* outputs */
 } side;
 
-/* out (n, rank) := the function at points; residual (n) where not NULL, of z. */
+/* out (n, rank) := the function at points; residual (n) if not NULL, of z. */
 static circe_status exact(const side *s, const double *points, int64_t n, double *out, double *residual) {
     if (s->is_mean) return circe__cme_mean(s->workspace, s->cme, points, n, s->rank, out, s->rank);
     void *scratch = circe__take(s->workspace, CIRCE__SLOT_TILES, (int64_t)circe__basis_bytes(s->basis), 1);
@@ -142,7 +142,7 @@ static void trim(const double *residual, double least, circe__curve *curve) {
     curve->pieces = end - first;
 }
 
-/* Of all the points at hand: the largest sum of squares of the coordinates from q on, for every q. */
+/* For every q, the largest sum of squares of the coordinates from q on, over all points given so far. */
 static void add_tails(const double *values, int64_t n, int64_t rank, double *tails) {
     for (int64_t i = 0; i < n; i++) {
         double tail = 0.0;

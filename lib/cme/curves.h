@@ -9,7 +9,7 @@ struct circe__curves {
     int64_t q;
 };
 
-/* Makes the curves of a model that has them; leaves them NULL where it has none. */
+/* Makes the curves of a model that has them; leaves them NULL if it has none. */
 circe_status circe__curves_make(circe_cme *cme);
 void circe__curves_free(const circe_context *context, circe__curves *curves);
 

@@ -10,7 +10,7 @@
 struct circe_features {
     circe_context *context;
     circe_mat y, zeta;
-    circe__implicit implicit; /* in the place of zeta, whose data are then NULL */
+    circe__implicit implicit; /* used instead of zeta, whose data are then NULL */
 };
 
 void circe_features_destroy(circe_features *features) {

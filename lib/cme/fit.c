@@ -1,8 +1,8 @@
 /* Fitting: the grid over sigma2 of y and the ridge, the choice between low rank and dense, the best model kept.
  *
- * Where the kernel of y has no free width, the grid has one row. Each row needs one regression (a spectrum), which
- * serves every ridge; the weights are made at once where a row holds the best error so far, so that only one spectrum
- * lives at a time. */
+ * If the kernel of y has no free width, the grid has one row. Each row needs one regression (a spectrum), which serves
+ * every ridge. If a row has the best error so far, its weights are computed at once, so that only one spectrum exists
+ * at a time. */
 #include <math.h>
 #include <string.h>
 
@@ -73,14 +73,15 @@ static bool is_constant(const double *points, int64_t rows, int64_t dim) {
 
 static bool is_relative(const circe_cme_options *options) { return options->sigma2_y == default_widths; }
 
-/* To 24 bits: ranks, and one process, must not differ in the last bits of a width. */
+/* Rounded to 24 bits, because ranks must agree with each other and with a single process in every bit of a width. */
 static double rounded(double value) {
     int exponent = 0;
     double mantissa = frexp(value, &exponent);
     return ldexp(rint(mantissa * 0x1p24), exponent - 24);
 }
 
-/* The widths that 1 stands for: of each free factor the median heuristic of its columns, or 1 where these are constant.
+/* The widths that a multiple of 1 means: for each free factor the median heuristic of its columns, or 1 if these are
+ * constant.
  */
 static circe_status find_units(const circe__holdout *holdout, const circe_kernel *kernel_y, double *units) {
     circe_mat y = circe_mat_f64(holdout->y, holdout->rows, holdout->dim_y);
@@ -114,8 +115,8 @@ static circe_status bind_row(const circe__holdout *holdout, const circe_kernel *
     return status;
 }
 
-/* -1, 1: the best width is the smallest or the largest of several, and another might be better. Of the grid that is the
- * library's own the largest is nearly a line, and counts only where it gains a tenth. */
+/* -1 or 1: the best width is the smallest or the largest of several, and one beyond might be better. In the library's
+ * own grid, the largest width makes nearly a straight line, so it counts only if it lowers the error by a tenth. */
 static int edge_of(const circe_cme *cme, const circe__holdout *holdout) {
     int64_t n = cme->n_sigma2_y, n_ridge = cme->n_ridge, best = 0, low = 0, high = 0, next = -1;
     if (cme->sigma2_y == NULL || n < 2) return 0;
@@ -190,8 +191,8 @@ static circe_status prepare(circe__holdout *holdout, const circe_kernel *kernel_
     return prepare_dense(holdout, kernel_y, regression);
 }
 
-/* Refuses from a sample what the fit would refuse after its longest part: y or z whose kernel matrix is of no low rank,
- * where a dense fit does not fit into memory either. */
+/* Refuses, from a sample, what the fit would refuse only after its longest part: a y or z whose kernel matrix does not
+ * have low rank, if a dense fit does not fit into memory either. */
 static circe_status judge(circe__holdout *holdout, const circe_kernel *kernel_y, const circe_kernel *kernel_z) {
     const circe_cme_options *options = holdout->options;
     if (holdout->rows <= CIRCE__ALL_ROWS || options->method == CIRCE_METHOD_DENSE) return CIRCE_OK;
@@ -317,8 +318,8 @@ static circe_status init_table(circe_cme *cme, const circe__holdout *holdout, co
     return CIRCE_OK;
 }
 
-/* No sigma2 that a double can hold lets a kernel see two rows of y as near, or as different, where the squares of its
- * differences are none. */
+/* If the squared differences of y overflow or vanish, no sigma2 that a double can represent makes two rows of y look
+ * similar or different. */
 static circe_status check_scale(const circe_mat *y, const circe_kernel *kernel_y) {
     const double large = 1e155, small = 1e-163;
     double largest = 0.0;

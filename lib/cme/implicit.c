@@ -1,15 +1,15 @@
-/* Residual features of a data set whose z is of high rank, where coordinates for every row would be columns by the
- * thousand: K^c without coordinates of psi(z).
+/* Residual features of a data set whose z has high rank. Coordinates of psi(z) would take thousands of columns per row,
+ * so K^c is computed without them.
  *
  *     mu(y) = C' a(y) lies in the span of the rows of C (r_y, r_z). With T (r, r_z) an orthonormal basis of that span,
  *     m = T mu(y),  g = T f_z(z):     K^c_ij = k(z_i, z_j) - g_i . m_j - m_i . g_j + m_i . m_j
  *                                            = k(z_i, z_j) - h_i . m_j - m_i . h_j,      h = g - m / 2
  *
  * r is at most the rank of y's side, 30 to 100 for a smooth y of one column, whatever the rank of z. |m| and |g| are at
- * most sqrt(k(z, z)), so that sums in float32 lose nothing but the digits of the difference itself: K^c is right to
- * rounding of k(z, z), not of K^c. Hence features with coordinates where those are few.
+ * most sqrt(k(z, z)), so sums in float32 lose only the digits of the difference itself: the error of K^c is relative to
+ * k(z, z), not to K^c. That is why features with coordinates are used if few coordinates are enough.
  *
- * Cost: an orthonormal basis O(r^2 r_z) once, O(N r_z (r_z + r)) for N rows, 2 r + d_z numbers a row. */
+ * Cost: an orthonormal basis O(r^2 r_z) once, O(N r_z (r_z + r)) for N rows, 2 r + d_z numbers per row. */
 #include <string.h>
 
 #include "cme/cme_parts.h"

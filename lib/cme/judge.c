@@ -6,10 +6,10 @@
  *
  *     log e(R) = log e(k) (R / k)^p,   p = log2(log e(k) / log e(k / 2)),  at most 2
  *
- * Where that is above the tolerance, the attempt is refused. The sample errs on the side of the attempt: rows far out,
- * which need pivots of their own, are rare in it, and the best pivots among few rows leave less than among many. So
- * what is refused would have failed, after minutes; what is attempted may still fail. A variable of few different
- * values is of low rank however narrow its kernel: it is not judged. O(SAMPLE PIVOTS^2). */
+ * If that is above the tolerance, the fit is refused. The sample is optimistic: outlying rows, which need pivots of
+ * their own, are rare in it, and the best pivots leave less of few rows than of many. So every fit that is refused
+ * would have failed after minutes, and a fit that is attempted may still fail. A variable with few different values has
+ * low rank however narrow its kernel is, so it is not judged. O(SAMPLE PIVOTS^2). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,8 +10,8 @@
  *     A_ii = sum_k q_ik^2 / (s_k + ridge),    residual_i = f_z(z_i) - G' diag(1/(s+ridge)) q_i,
  *     error = mean_i (|residual_i|^2 + left-out part of z_i) / (1 - A_ii)^2.
  *
- * Two passes over the rows: one for S and G, one for the errors. Of several ranks each passes over blocks of its own,
- * and the sums are added. */
+ * Two passes over the rows: one for S and G, one for the errors. With several ranks, each passes over its own blocks,
+ * and the sums are added up. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -43,10 +43,10 @@ typedef struct sums {
     double *error;                     /* second pass: (n_ridge) */
 } sums;
 
-/* A pass: each of `takers` parts takes the next block of rows until none is left, so that a slow thread has fewer.
- * Block k goes to sum k mod n_sums, when its turn has come: a number of threads gives the same bits every time, whoever
- * made which. There are more sums than parts, so that this hardly ever means waiting. The parts meet every few blocks,
- * as progress is the caller's thread's to report. */
+/* A pass: each of `takers` parts takes the next block of rows until none is left, so that a slow thread takes fewer.
+ * Block k is added to sum k mod n_sums in the order of the blocks, so a given number of threads gives the same bits
+ * every time, whichever thread made which block. There are more sums than parts, so threads rarely wait. The parts meet
+ * every few blocks, because only the caller's thread may report progress. */
 typedef struct pass {
     circe__holdout *holdout;
     const circe__regression *regression;
@@ -80,7 +80,7 @@ static void pass_free(pass *p) {
     circe__free(context, p->sums);
 }
 
-/* Fewer rows where all threads would not have a block otherwise; ranks must agree. */
+/* Blocks have fewer rows if some threads would otherwise get none. All ranks must choose the same size. */
 static int64_t block_rows(const circe__holdout *holdout) {
     int64_t each = (holdout->rows / holdout->context->threads + 63) / 64 * 64;
     if (circe__ranks_of(holdout->by) != NULL) return circe__min(BLOCK, holdout->rows);
@@ -140,7 +140,7 @@ static circe_status pass_init(pass *p, circe__holdout *holdout, const circe__reg
     return complete ? CIRCE_OK : CIRCE_ERR_MEMORY;
 }
 
-/* The block before it in the same sum was taken before it, so that whoever has that one is at work. */
+/* The previous block of the same sum was taken earlier, so some thread is already working on it. */
 static void run_blocks(void *user, int64_t part) {
     pass *p = user;
     int64_t end = p->done + ROUND * p->takers;

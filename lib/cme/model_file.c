@@ -7,7 +7,7 @@
  *     holdout.y, holdout.z                         rff: a redraw needs them
  *     loo.sigma2_y, loo.ridge, loo.error, loo.ridge_used
  *
- * A file is believed only after every shape was checked against the others. */
+ * A file is used only after every shape has been checked against the others. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,7 +106,7 @@ circe_status circe_cme_save_with(const circe_cme *cme, const char *path, const c
     double *Lz = packed_factor(context, &cme->z_basis);
     double *Ly = lowrank ? packed_factor(context, &cme->y_basis) : NULL;
     if (w == NULL || Lz == NULL || (lowrank && Ly == NULL)) goto done;
-    /* Made now, so that a text there was no memory for is no empty kernel in the file. */
+    /* Made now, so that a failed allocation cannot leave an empty kernel text in the file. */
     if (*circe_kernel_text(cme->kernel_y) == '\0' || *circe_kernel_text(cme->kernel_z) == '\0') goto done;
     add_tensor(w, "z.points", cme->z_basis.points, info->rank_z, info->dim_z);
     add_tensor(w, "z.L", Lz, info->rank_z, info->rank_z);

@@ -38,7 +38,8 @@ static circe_status decompose(const circe_context *context, circe__regression *r
     return status;
 }
 
-/* Of several ranks the first does it for all: a matrix of this size is not worth splitting, and all have the same bits.
+/* With several ranks, rank 0 does it for all: a matrix of this size is not worth splitting, and all ranks get the same
+ * bits.
  */
 circe_status circe__regression_decompose(const circe_context *context, circe__regression *regression) {
     const circe__fit_by *by = regression->by;

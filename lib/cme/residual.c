@@ -2,10 +2,10 @@
  *
  *     f_z (n, r_z)   psi(z) in the holdout's basis        mu(y) = weights' f_y(y)  (low rank)  or  weights' k(Y, y)
  *
- * mu(y) lies in the span of the holdout's psi(z_i), psi(z) of a new point need not: |psi(z)|^2 - |f_z|^2 is what sticks
- * out, zero to rounding for smooth kernels inside the holdout's range, not in its tails and not for rough kernels.
- * Those points get coordinates of their own from the pivoted Cholesky factor of their residual Gram matrix, so that
- * zeta zeta' is the dense formula's K^c and not its projection.
+ * mu(y) lies in the span of the holdout's psi(z_i), but psi(z) of a new point need not. Its part outside the span has
+ * the squared norm |psi(z)|^2 - |f_z|^2: zero to rounding for smooth kernels inside the holdout's range, but not in its
+ * tails, and not for rough kernels. Those points get coordinates of their own from the pivoted Cholesky factor of their
+ * residual Gram matrix, so that zeta zeta' is the dense formula's K^c and not its projection.
  *
  * All of it is float64: the triangular solves amplify rounding by 1/sqrt(tolerance), which float32 could not carry. */
 #include <math.h>
@@ -105,9 +105,9 @@ static int64_t outside_doubles(const circe__basis *basis, int64_t n) {
     return n * n + n * basis->dim + n * basis->rank + 2 * n;
 }
 
-/* Memory for the points outside, by the size of the batch alone: residuals as small as rounding decide how many they
- * are, and the same rows in another order would need other amounts. Not more than the witness takes, and not touched
- * where nothing is outside. */
+/* The memory for the points outside depends on the size of the batch alone. How many points are outside depends on
+ * residuals as small as rounding, so the same rows in another order could need another amount. It is at most what the
+ * witness takes, and is not touched if no point is outside. */
 static circe_status reserve_outside(circe_workspace *workspace, const circe__basis *basis, int64_t n) {
     int64_t most = circe__min(n, MANY);
     size_t scratch = circe__gram_bytes(workspace->context, CIRCE_FLOAT64, most, basis->dim);
@@ -155,9 +155,10 @@ static void collect_outside(const double *diagonal, const double *residual, int6
         if (residual[i] > least * diagonal[i]) out->index[out->n++] = i;
 }
 
-/* A point is outside where its residual d_i exceeds `accuracy`. Then the others matter as well: their inner product
- * with it in what is left out is up to sqrt(d_i d_j), so all are taken for which that exceeds the accuracy of a pair;
- * in a large batch, where a matrix of them all would hurt, only those outside themselves. */
+/* A point is outside if its residual d_i exceeds `accuracy`. Then other points matter too: the part that is left out of
+ * their inner product with it can be as large as sqrt(d_i d_j). So every point for which this exceeds the accuracy of a
+ * pair is included. In a large batch, where a matrix of all of them would be too large, only the points outside are
+ * included. */
 static circe_status find_outside(circe_workspace *workspace, const double *diagonal, const double *residual, int64_t n,
                                  double accuracy, outside *out) {
     double largest = 0.0;

@@ -1,4 +1,4 @@
-/* Contexts: threads, log, progress. They are made in backend/context.c, with the loops that the processor runs. */
+/* Contexts: threads, log, progress. backend/context.c creates them, with the loops that the processor can run. */
 #include "circe/context.h"
 
 #include <stdarg.h>

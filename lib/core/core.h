@@ -1,4 +1,4 @@
-/* Inside of libcirce, shared by every layer: errors, memory, views, workspace, threads. */
+/* Internals of libcirce that every layer shares: errors, memory, views, workspace, threads. */
 #ifndef CIRCE_CORE_H
 #define CIRCE_CORE_H
 
@@ -19,8 +19,9 @@ struct circe_context {
     const struct circe__backend *backend;
 };
 
-/* For one of `side_by_side` pieces of work on threads of their own: the allocator of `context`, which must then bear
- * several callers, its share of the memory, and so many threads (0: those of the context). It tells nobody anything. */
+/* A context for one of `side_by_side` pieces of work on threads of their own. It has the allocator of `context`, which
+ * must then allow several callers, its share of the memory, and this many threads (0: those of the context). It neither
+ * logs nor reports progress. */
 CIRCE_ROOMS circe_status circe__context_like(const circe_context *context, int threads, int64_t side_by_side,
                                              circe_context **made);
 
@@ -29,7 +30,7 @@ CIRCE_ROOMS circe_status circe__context_like(const circe_context *context, int t
 void circe__log(const circe_context *context, circe_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Reports progress; CIRCE_ERR_CANCELLED where the caller asked to stop. */
+/* Reports progress; CIRCE_ERR_CANCELLED if the caller asked to stop. */
 CIRCE_ROOMS circe_status circe__progress(const circe_context *context, const char *stage, int64_t done, int64_t total);
 
 /* ---- text from outside -------------------------------------------------------------------------------------- */
@@ -40,14 +41,15 @@ CIRCE_ROOMS size_t circe__utf8_bytes(const char *text, size_t left, uint32_t *co
 
 CIRCE_ROOMS bool circe__is_utf8(const char *text, size_t bytes);
 
-/* out (2 * bytes) := the text as UTF-8: what is UTF-8 stays, other bytes are read as Latin-1. Returns its length. */
+/* out (2 * bytes) := the text as UTF-8. Valid UTF-8 stays as it is, and other bytes are read as Latin-1. Returns the
+ * length. */
 CIRCE_ROOMS size_t circe__to_utf8(const char *text, size_t bytes, char *out);
 
 /* Bytes that one byte of text may become. */
 enum { CIRCE__VISIBLE_GROWTH = 6 };
 
-/* out (size) := the text with everything visible that a terminal would obey, as far as it fits, with a NUL; returns its
- * length. `lines`: line ends and tabs are the caller's own and stay. */
+/* out (size) := the text, with every character that a terminal would obey made visible, as far as it fits, and a NUL.
+ * Returns the length. `lines`: line ends and tabs come from the caller and stay. */
 CIRCE_ROOMS size_t circe__visible(const char *text, size_t bytes, bool lines, char *out, size_t size);
 
 /* ---- memory ------------------------------------------------------------------------------------------------- */
@@ -121,7 +123,7 @@ void *circe__take(circe_workspace *workspace, circe__slot slot, int64_t count, s
 /* Checks a view (pointers, sizes, ld, dtype); `name` appears in the text. At least `min_rows` rows and one column. */
 CIRCE_ROOMS circe_status circe__check_mat(const circe_mat *mat, const char *name, int64_t min_rows);
 
-/* Also that every element is finite; the text names row and column. */
+/* The same, and every element must be finite. The text names row and column. */
 circe_status circe__check_data(const circe_mat *mat, const char *name, int64_t min_rows);
 
 /* Element (i, j), whatever the dtype; not for hot loops. */

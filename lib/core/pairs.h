@@ -1,6 +1,7 @@
-/* Which pairs of n rows the width of a batch is the median of (circe/scaling.h). Of few rows all. Of many, pair p is
- * row i = p % n and the one that follows it, modulo n, by offset number (i + p / n) % 16; the offsets are evenly spaced
- * from 1 to n / 2, so that neighbours and strangers meet alike, should the rows be sorted. */
+/* The pairs of n rows whose median distance is the width of a batch (circe/scaling.h). With few rows, all pairs are
+ * used. With many, pair p consists of row i = p % n and the row that follows it, modulo n, by offset number (i + p / n)
+ * % 16. The offsets are evenly spaced from 1 to n / 2, so that near and distant rows are both paired if the rows are
+ * sorted. */
 #ifndef CIRCE_CORE_PAIRS_H
 #define CIRCE_CORE_PAIRS_H
 
@@ -19,7 +20,7 @@ CIRCE__BOTH static inline int64_t circe__n_pairs(int64_t n) {
     return n >= CIRCE__LEAST_PAIRS ? n : n * ((CIRCE__LEAST_PAIRS + n - 1) / n);
 }
 
-/* Of many rows every fourth pair tells what the kernel is like: an exponential costs more than a distance. */
+/* With many rows, every fourth pair is enough to describe the kernel: an exponential costs more than a distance. */
 CIRCE__BOTH static inline int64_t circe__figure_step(int64_t n) { return n <= CIRCE__ALL_PAIRS_ROWS ? 1 : 4; }
 
 /* The partner of row i = p % n in pair p. */

@@ -1,5 +1,5 @@
-/* How many processors this process may use: those of its affinity mask, and no more than its control group's quota of
- * time. */
+/* How many processors this process may use: those of its affinity mask, but no more than the CPU quota of its control
+ * group. */
 #define _GNU_SOURCE /* affinity */
 #include "core/processors.h"
 
@@ -10,7 +10,7 @@
 
 #include "core/core.h"
 
-/* "QUOTA PERIOD" or "max PERIOD" of one group, in processors; 0 where there is no limit or no such file. */
+/* "QUOTA PERIOD" or "max PERIOD" of one group, in processors; 0 if there is no limit or no such file. */
 static double quota_in(const char *folder) {
     char path[1400];
     double quota = 0.0, period = 0.0;
@@ -53,8 +53,8 @@ static double quota_above(const char *root, char *group, double (*quota)(const c
     return least;
 }
 
-/* Of this process's control group, in lines "0::GROUP" (version 2) and "NUMBER:CONTROLLERS:GROUP" (version 1); a
- * container sees its own as /. */
+/* The limit of this process's control group. The file has lines "0::GROUP" (version 2) and "NUMBER:CONTROLLERS:GROUP"
+ * (version 1); a container sees its own group as /. */
 static double cgroup_processors(void) {
     char line[1024];
     double quota = 0.0;

@@ -2,7 +2,8 @@
 #ifndef CIRCE_PROCESSORS_H
 #define CIRCE_PROCESSORS_H
 
-/* Those of the affinity mask, and no more than the control group's quota of time, of either version; at least 1. */
+/* The processors of the affinity mask, but no more than the CPU quota of the control group (of either version). At
+ * least 1. */
 int circe__count_processors(void);
 
 #endif

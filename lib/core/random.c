@@ -74,7 +74,7 @@ VECTORS static void fill_uniform(circe_random generator, uint64_t first, int64_t
     for (; i < n; i++) out[i] = uniform_at(generator, first + (uint64_t)i);
 }
 
-/* A function whose clones the loader chooses among has no name in the library; this one has. */
+/* A function with clones that the loader chooses from has no symbol of its own in the library; this one has. */
 void circe_random_uniform(circe_random generator, uint64_t first, int64_t n, double *out) {
     fill_uniform(generator, first, n, out);
 }
@@ -97,7 +97,7 @@ static int64_t below(double u, int64_t n) {
     return k < n ? k : n - 1;
 }
 
-/* Fisher and Yates: number i of the stream says with which of 0..i the i-th changes places. */
+/* Fisher and Yates: number i of the stream decides which of 0..i swaps places with i. */
 void circe_random_permutation(circe_random generator, int64_t n, int64_t *out) {
     enum { PIECE = 256 };
     double u[PIECE];
@@ -137,9 +137,9 @@ static void run_drawing(void *user, int64_t word, int64_t end) {
     }
 }
 
-/* Knuth's selection sampling: one pass, ascending; i is taken with the chance (k - taken) / (n - i). How many have been
- * taken is known one after the other. That it only grows leaves few that may be taken, which the threads find among the
- * numbers of a stretch. */
+/* Knuth's selection sampling: one ascending pass that takes i with the probability (k - taken) / (n - i). The count
+ * `taken` is inherently serial. But it can only grow, so few numbers can be taken at all, and threads find these
+ * candidates in each stretch of numbers. */
 void circe__random_subset(int threads, circe_random generator, int64_t n, int64_t k, int64_t *out) {
     enum { LEAST = 16 }; /* words: 5 microseconds */
     uint64_t may[STRETCH / WORD] = {0};

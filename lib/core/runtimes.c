@@ -1,4 +1,4 @@
-/* Weak symbols: each is NULL where no library of the process defines it.
+/* Weak symbols: each is NULL if no library of the process defines it.
  *
  * OpenBLAS built on OpenMP, and MKL, follow a setting of the calling thread. OpenBLAS built on pthreads, and BLIS, have
  * one setting for the process: it is 1 while any thread is inside, and the first to enter remembers what it was. */
@@ -71,7 +71,7 @@ int circe__openmp_threads(void) {
     return depth > 0 ? openmp_before : omp_get_max_threads();
 }
 
-/* The setting of the process as it is outside; 0: there is none. */
+/* The process's setting from before the first thread entered; 0: there is none. */
 static int blas_threads(void) {
     if (!has_process_setting()) return 0;
     pthread_mutex_lock(&lock);
@@ -109,7 +109,7 @@ static void leave_thread(void) {
     if (MKL_Set_Num_Threads_Local != NULL) MKL_Set_Num_Threads_Local(mkl_before);
 }
 
-/* The thread is not cancelled meanwhile: it would leave the settings as they are here, and helpers with its work. */
+/* The thread cannot be cancelled in between: it would leave these settings behind, and helpers with its work. */
 void circe__blas_alone_begin(void) {
     if (depth++ > 0) return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_before);

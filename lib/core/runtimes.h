@@ -1,8 +1,9 @@
-/* Other people's threads: what the process's OpenMP says about their number, and how its BLAS is kept on one.
+/* Threads of other libraries: what the process's OpenMP says about their number, and how to keep its BLAS on one
+ * thread.
  *
- * libcirce divides work itself (core/threads.h) and calls BLAS from each of its threads; a BLAS that started threads of
- * its own below them would have as many teams as there are threads. Nothing here needs an OpenMP or a certain BLAS:
- * what the process does not have is not asked. */
+ * libcirce divides work itself (core/threads.h) and calls BLAS from each of its threads. A BLAS with threads of its own
+ * would start one team per caller. Nothing here needs OpenMP or a certain BLAS: circe uses only the functions that the
+ * process has. */
 #ifndef CIRCE_RUNTIMES_H
 #define CIRCE_RUNTIMES_H
 
@@ -24,7 +25,7 @@ void circe__blas_alone_end(void);
 /* Inside of that, BLAS has n threads from now on; 1: alone again. */
 void circe__blas_threads(int n);
 
-/* begin for a thread of the library's own, which works only while a caller is between the two. */
+/* The same begin for one of the library's own threads, which work only while a caller is between the two. */
 void circe__blas_alone_helper(void);
 
 /* In a child, where only the thread that forked is left. */

@@ -1,25 +1,25 @@
 /* Threads that wait for work, shared by all contexts of the process.
  *
- * Why not OpenMP: a region of it needs every thread of its team, so a machine that is busy, a limit, or a region around
- * the call makes it slow, wrong or hang; its threads spin as the environment said before the process began; and a child
- * of fork cannot use it. Here the caller takes parts itself until none is left, and then waits only for helpers that
- * are in the middle of one.
+ * Why not OpenMP: an OpenMP region needs every thread of its team, so on a busy machine, under a thread limit or inside
+ * another region it becomes slow, wrong, or hangs. Its threads spin as the environment said before the process began,
+ * and a child of fork cannot use it. Here the caller itself takes parts until none is left, and then waits only for
+ * helpers that are in the middle of one.
  *
  *     job      a call of circe__run_on, in one of N_JOBS slots. Each call in a slot has a serial number
  *     piece    one part of a job, or several neighbours where there are very many
  *     place    the pieces that one thread is meant to do. Others take what is left of it when theirs are done
  *     helper   a thread of the pool. Its mail says which slot to look at
  *
- * Places and helpers have cache lines of their own: a thread takes the pieces of its own place first, so that sixteen
- * threads begin and end without writing to a line that another one writes to, and find in their cache what they wrote
- * in the last call. Processors are not equally fast (others use them, or share their cores): work that is cut into more
- * parts than threads evens that out. A helper may look at a job when its caller has long returned: then all of its
- * pieces are taken, and a piece that is not taken keeps its caller waiting, so that what the job points to is there.
+ * Places and helpers have cache lines of their own. A thread takes the pieces of its own place first, so sixteen
+ * threads begin and end without writing to each other's lines, and find in their caches what they wrote in the last
+ * call. Processors are not equally fast, because other programs use them or share their cores; cutting work into more
+ * parts than threads evens that out. A helper may look at a job after its caller has returned. By then all pieces have
+ * been taken. As long as a piece is not taken, the caller waits, so whatever the job points to still exists.
  *
- * A helper that finds no mail spins for a little while, because the next call of a training step comes within
- * microseconds and waking takes longer. Nobody spins on a machine that is busy, which threads see from their own
- * clocks: they were not running although they were ready to. One of many that was not, once, says nothing: something
- * runs somewhere at all times, below a virtual machine too. */
+ * A helper that finds no mail spins for a short time, because the next call of a training step comes within
+ * microseconds and waking takes longer. Nobody spins on a busy machine. Threads see from their own clocks that it is
+ * busy: they were ready to run, but did not. A single thread that lost its processor once proves nothing, because
+ * something always runs somewhere, on the host of a virtual machine too. */
 #define _GNU_SOURCE /* syscall */
 #include "core/threads.h"
 
@@ -54,7 +54,7 @@ enum {
         200000, /* nanoseconds without mail before a helper sleeps: the serial stretches of a step are shorter */
     CALLER_SPIN = 20000,  /* nanoseconds a caller spins for helpers that finish */
     PREEMPTED = 500000,   /* nanoseconds between two looks at the clock: another process had the processor */
-    BUSY_SHARE = 4,       /* one of so many processors lost within BUSY_REST: the machine is busy */
+    BUSY_SHARE = 4,       /* the machine is busy if one of this many processors is lost within BUSY_REST */
     BUSY_REST = 50000000, /* nanoseconds without spinning after that */
     PAUSES = 32,          /* between two looks at the clock */
 };
@@ -242,8 +242,8 @@ static void run_pieces(const work *w, int place, int64_t piece) {
 
 /* ---- helpers ----------------------------------------------------------------------------------------------------- */
 
-/* Wakes the next two of the job's helpers that sleep. Waking takes microseconds: the caller wakes two, and who has been
- * woken wakes two more. */
+/* Wakes the next two sleeping helpers of the job. Waking takes microseconds, so the caller wakes two, and each of them
+ * wakes two more. */
 static void wake_two(job *j, int first, int n, int all) {
     for (int woken = 0; woken < 2 && atomic_load_explicit(&j->looked, memory_order_relaxed) < n;) {
         int number = atomic_fetch_add(&j->looked, 1);
@@ -294,7 +294,7 @@ static void *helper_main(void *user) {
     return NULL;
 }
 
-/* Signals are the business of the program's own threads. */
+/* Signals are left to the program's own threads. */
 static bool start_helper(int number) {
     pthread_t thread;
     pthread_attr_t attributes;
@@ -312,7 +312,7 @@ static bool start_helper(int number) {
     return started;
 }
 
-/* Where a thread cannot be had, those that are there do the work. */
+/* If no thread can be created, the existing ones do the work. */
 static int helpers_for(int wanted) {
     int there = atomic_load(&pool.n_helpers);
     if (wanted <= there || !atomic_load(&pool.may_grow)) return wanted < there ? wanted : there;
@@ -352,7 +352,8 @@ static int available_processors(void) {
     return processors;
 }
 
-/* Of a list, one number for each level of nesting, the first; 0: it is not set, or no number. */
+/* OMP_NUM_THREADS may be a list with one number per level of nesting: this takes the first. 0: it is not set, or is not
+ * a number. */
 static int number_in_environment(void) {
     const char *text = getenv("OMP_NUM_THREADS");
     long number = text != NULL ? strtol(text, NULL, 10) : 0;
@@ -384,14 +385,14 @@ int64_t circe_context_parts(const circe_context *context, int64_t total, int64_t
     return circe__count_parts(context->threads, total, least);
 }
 
-/* Helpers for so many threads, as things are now. */
+/* How many helpers this many threads need at the moment. */
 static int helpers_allowed(int threads) {
     return (int)circe__min(circe__usable_threads(threads), circe__runtimes_limit()) - 1;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-/* What a part calls is cut as if others ran beside it: results do not depend on whether they do. */
+/* Calls inside a part are cut as if other parts ran beside it, so results do not depend on whether they do. */
 static void run_alone(int64_t parts, circe_part_fn run, void *user) {
     bool inside_before = inside;
     int before = bracketed;
@@ -443,8 +444,9 @@ static work publish(job *j, int helpers, int64_t parts, circe_part_fn run, void 
     return w;
 }
 
-/* Mail that another caller's overtakes is lost, and nothing with it. Nor is anything where a helper falls asleep just
- * now: the next call wakes it. To make sure of it here, every call would wait for all of its stores. */
+/* If another caller's mail overwrites this one, nothing is lost except some help. The same holds if a helper falls
+ * asleep at this moment: the next call wakes it. To rule this out, every call would have to wait for all of its
+ * stores. */
 static void tell_helpers(job *j, int helpers) {
     int all = atomic_load(&j->pool), first = atomic_load(&j->first);
     for (int number = 0; number < helpers; number++)

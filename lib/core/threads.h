@@ -1,9 +1,9 @@
 /* The one way in which libcirce, and everything built on it, divides work among threads.
  *
- * Work is cut into parts before anybody runs it: how many, and where the cuts are, follows from the amount of work and
- * the context's number of threads alone. Then the parts run on whatever threads there are at that moment: all of them
- * on the caller's where no other is to be had. So a result depends on the number of threads that was asked for and
- * never on how many came, and nobody waits for a thread that does not come. */
+ * Work is cut into parts before anybody runs it. How many parts there are, and where the cuts are, follows from the
+ * amount of work and the context's number of threads alone. The parts then run on the threads that are available at
+ * that moment, or all of them on the caller's. So a result depends on the number of threads that was requested, never
+ * on how many came, and nobody waits for a thread that does not come. */
 #ifndef CIRCE_THREADS_H
 #define CIRCE_THREADS_H
 
@@ -19,7 +19,7 @@
  * quota of time. */
 CIRCE_ROOMS int circe__default_threads(void);
 
-/* How many threads a context of so many can ever have at work: no more than there are processors. */
+/* How many threads a context with this many can ever have at work: no more than there are processors. */
 int circe__usable_threads(int threads);
 
 /* circe_context_run on up to `threads` threads, for code that knows no context. The parts of one call see the caller's
@@ -36,12 +36,12 @@ void circe__threads_end(int previous);
 circe_status circe__threads_finish(int previous, circe_status status);
 
 /* Did the caller stop the work of this thread's bracket, or of the call whose part it runs? The thread that opened the
- * bracket asks the context's progress function, about twenty times a second at most. Once stopped, the work only has to
- * come to its end: nobody looks at what it leaves behind. So it may leave numbers out, but no index. */
+ * bracket asks the context's progress function, at most about twenty times a second. Once stopped, the work only has to
+ * end: nobody looks at the result. So it may leave numbers unset, but must leave every index valid. */
 bool circe__stopped(void);
 
-/* Brackets calls of a library that leaves dividing to BLAS (ScaLAPACK): BLAS has as many of the
- * context's threads as are to be had. */
+/* Brackets calls of a library that relies on BLAS for threads (ScaLAPACK): BLAS gets as many of the context's threads
+ * as are available. */
 CIRCE_ROOMS void circe__blas_together_begin(const circe_context *context);
 CIRCE_ROOMS void circe__blas_together_end(void);
 
@@ -75,7 +75,7 @@ static inline void circe__run_range(void *ranges, int64_t part) {
     r->run(r->user, circe__cut(r->total, r->parts, part), circe__cut(r->total, r->parts, part + 1));
 }
 
-/* Large work goes in more ranges than threads, so that a slow one does not keep the others waiting. */
+/* Large work is cut into more ranges than threads, so that a slow thread does not keep the others waiting. */
 static inline void circe__run_ranges(int threads, int64_t total, int64_t least, circe__range_fn run, void *user) {
     enum { RANGES_A_THREAD = 4 };
     int64_t worth = circe__count_parts(threads, total, least), most = RANGES_A_THREAD * worth;

@@ -1,8 +1,8 @@
-/* Text from outside (file names, cells, names in an archive) as people may see it.
+/* Makes text from outside (file names, cells, names in an archive) safe to show.
  *
- * A terminal obeys control characters: a name can move the cursor, colour the screen, set the window's title or answer
- * in the user's place. They are shown as JSON writes them, \u001b; so are the C1 controls, DEL, and the marks that turn
- * the direction of writing, by which a text shows other than it is. A byte that is no UTF-8 is shown as \xe9. */
+ * A terminal obeys control characters: a name can move the cursor, colour the screen, set the window's title or send an
+ * answer on behalf of the user. They are shown as JSON writes them, \u001b. So are the C1 controls, DEL, and the marks
+ * that change the direction of writing, which can disguise a text. A byte that is not valid UTF-8 is shown as \xe9. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * n KCI     R = ridge (~K_y + ridge I)^-1,      M = R^2 ~K_z R^2,                  G = K_yy o M / n
  *
  * Four products of n by n matrices, a Cholesky factorisation and the inverse of a triangle, float64: data centre GPUs
- * multiply float64 as fast as float32. Where low rank is asked for, HSCIC has W = P'P (lowrank.h) and products of O(n^2
+ * multiply float64 as fast as float32. If low rank is requested, HSCIC has W = P'P (lowrank.h) and products of O(n^2
  * r). Four n by n matrices of scratch; the witness lies where one of them is done with. */
 #include "cuda/batch.h"
 

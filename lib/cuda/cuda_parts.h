@@ -1,4 +1,4 @@
-/* Inside of the CUDA API: the handle, checks of device pointers, CUDA's errors as statuses. */
+/* Internals of the CUDA API: the handle, checks of device pointers, CUDA's errors as statuses. */
 #ifndef CIRCE_CUDA_INTERNAL_H
 #define CIRCE_CUDA_INTERNAL_H
 
@@ -39,7 +39,7 @@ void circe__cuda_end(const circe_cuda *cuda, int previous);
 /* The stream is being captured: nothing may be allocated or waited for. */
 bool circe__cuda_is_capturing(const circe_cuda *cuda);
 
-/* Device scratch of at least so many bytes. Refuses to grow while the stream is being captured. */
+/* Device scratch of at least this many bytes. Refuses to grow while the stream is being captured. */
 circe_status circe__cuda_take(circe_cuda *cuda, size_t bytes, void **scratch);
 
 /* Pieces of scratch: first counted, with a base of NULL, and then taken; each aligned to 256 bytes. */

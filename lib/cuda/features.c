@@ -1,10 +1,10 @@
 /* Residual features on the device: the parts of a model that a batch needs, copied there once; features of a data set
  * that the CPU made, copied there once.
  *
- * The CPU gives a batch as many columns as its z outside the holdout's span need. Here the number must not depend on
- * the points, which the host does not see: a few more than the rank, 0 where nothing is left. Eight take a dozen points
- * in the tails of a smooth kernel below 1e-10, and cost the measure 16 of its 262 multiply-adds a pair (rank 34,
- * d_x = 64); a z of which more is missing says so by `left`. */
+ * On the CPU, a batch gets as many columns as its z outside the holdout's span needs. Here the number must not depend
+ * on the points, because the host does not see them: there are a few columns more than the rank, and they are 0 if
+ * nothing is left. Eight columns bring a dozen points in the tails of a smooth kernel below 1e-10, and cost 16 of the
+ * 262 multiply-adds per pair (rank 34, d_x = 64). If eight are not enough, `left` says so. */
 #include <string.h>
 
 #include "cuda/cuda_parts.h"

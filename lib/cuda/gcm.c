@@ -138,7 +138,7 @@ static circe_status project(circe_cuda *cuda, const call *c, double *r, int64_t 
     return circe__cuda_gemm(cuda, 0, 0, cols, n, most, -1.0, c->inner, most, Q, ld, 1.0, r, n);
 }
 
-/* Of low rank, the batch and the one before it at a time. */
+/* Low-rank regressions of this batch and of the previous one, at the same time. */
 static circe_status smooth_lowrank(circe_cuda *cuda, const call *c) {
     int cols = c->y.points.cols;
     circe_status status = circe__cuda_launched(circe__cuda_load(&c->y, cols, 1, c->y_points, cuda->stream));

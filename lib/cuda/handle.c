@@ -1,5 +1,5 @@
-/* The handle: device, stream, scratch. CUDA's runtime is linked statically and opens the driver when it is first asked
- * for something, so a program that never asks needs neither driver nor GPU. */
+/* The handle: device, stream, scratch. CUDA's runtime is linked statically and opens the driver at its first call, so a
+ * program that never calls it needs neither driver nor GPU. */
 #include <string.h>
 
 #include "cuda/cuda_algebra.h"

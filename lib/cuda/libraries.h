@@ -29,7 +29,7 @@ typedef struct circe__library {
 } circe__library;
 
 /* Fills `table`, an array of function pointers, with the functions of these names. The library stays open until the
- * process ends. CIRCE_ERR_UNSUPPORTED, with what to install, where it or one of its functions is missing. Looks where
+ * process ends. CIRCE_ERR_UNSUPPORTED, with what to install, if it or one of its functions is missing. Looks where
  * the loader does (a library that the process has opened already is that one), then in the folders CIRCE_CUDA_LIBRARIES
  * of the environment (a:b), then in that of the toolkit the library was built with. */
 CIRCE_ROOMS circe_status circe__library_open(const circe__library *library, void *table, const char *const *names,

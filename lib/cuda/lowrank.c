@@ -2,9 +2,9 @@
  *
  *     K (K + ridge I)^-1 = F'(F F' + ridge I)^-1 F = P'P,   P = L^-1 F,   L L' = F F' + ridge I (r, r)
  *
- * O(n r^2) in the place of O(n^3). The host must not wait for the rank, so all matrices have the most rows that there
- * may be, 0 beyond the rank: where that many are not enough everything becomes NaN, and the caller, who asked for low
- * rank, has to ask for dense. */
+ * O(n r^2) instead of O(n^3). The host must not wait for the rank, so all matrices have the maximal number of rows,
+ * which are 0 beyond the rank. If that many are not enough, everything becomes NaN, and the caller, who requested low
+ * rank, has to request the dense form. */
 #include "cuda/lowrank.h"
 
 #include "measures/smoother.h"

@@ -4,7 +4,7 @@
 
 #include "cuda/batch.h"
 
-/* K (K + ridge I)^-1 ~ P'P of n points: P (CIRCE__CUDA_BATCH_RANK, n), NaN where that rank is not enough. */
+/* K (K + ridge I)^-1 ~ P'P of n points: P (CIRCE__CUDA_BATCH_RANK, n), NaN if that rank is not enough. */
 typedef struct circe__cuda_lowrank {
     int64_t n;
     double ridge, tolerance; /* what may be left out of the trace */

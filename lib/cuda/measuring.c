@@ -2,12 +2,12 @@
  *
  *     circe   residual features y (N, d_y), zeta (N, q)
  *     hsic    z (N, d_z), the batch's rows gathered
- *     hscic   y and z (N, .); with z's mean from the holdout, residual features in the place of z
+ *     hscic   y and z (N, .); with z's mean from the holdout, residual features instead of z
  *     kci     y and z
  *     gcm     y and z, z_hat (N, d_z) where z is regressed on the holdout; the batch before, x and y of each place
  *
- * Left to the host: the other kinds, circe by random features or with a z of high rank, a width of x that is still to
- * be found, and whatever is to be measured in float64. */
+ * The host computes the other kinds, circe by random features or with a z of high rank, a width of x that is not known
+ * yet, and everything in float64. */
 #include "measures/measuring_parts.h"
 
 #include <math.h>
@@ -252,7 +252,7 @@ static circe_status open_scaling(circe_measure *m) {
                               "opening a measure");
 }
 
-/* Whose widths are used: those of the measure that this one is like, where they run. */
+/* The widths in use. If this measure follows another one on the same device, it uses that measure's running widths. */
 static double *widths_in_use(const circe_measure *m, int64_t place) {
     const on_cuda *own_state = state_of(m);
     const on_cuda *other = m->leader != NULL && m->leader->device == m->device ? m->leader->on_device : NULL;

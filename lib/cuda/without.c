@@ -1,4 +1,5 @@
-/* A build without CUDA: circe_cuda_open says so, and as no handle can be had, nothing else is ever reached with one. */
+/* A build without CUDA: circe_cuda_open says so. No handle can exist, so the other functions are never called with
+ * one. */
 #include "circe/cuda.h"
 #include "core/core.h"
 

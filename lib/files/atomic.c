@@ -116,7 +116,7 @@ int circe__atomic_write(circe__atomic *file, const void *data, size_t bytes) {
     return 0;
 }
 
-/* Some file systems offer no sync; that is no failure of the write. */
+/* Some file systems have no sync. That does not make the write a failure. */
 static int sync_descriptor(int descriptor) {
     if (fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP || errno == EROFS) return 0;
     return errno;

@@ -8,12 +8,12 @@
 
 #include "core/rooms.h"
 
-/* The functions return 0 or an errno: what the text of a failure should say is the caller's knowledge. Nothing is
- * allocated, so that there is one way less to fail. */
+/* The functions return 0 or an errno, because only the caller knows what an error message should say. They allocate
+ * nothing, so that there is one way less to fail. */
 typedef struct circe__atomic {
     int descriptor;
     char target[PATH_MAX];    /* symbolic links resolved: a link stays, the file behind it is replaced */
-    char temporary[PATH_MAX]; /* empty where the target is no plain file and is written directly */
+    char temporary[PATH_MAX]; /* empty if the target is not a plain file and is written directly */
 } circe__atomic;
 
 /* After a failed open the object holds nothing. After a successful one, exactly one of commit and abandon follows. */
@@ -24,7 +24,8 @@ CIRCE_ROOMS int circe__atomic_write(circe__atomic *file, const void *data, size_
 CIRCE_ROOMS int circe__atomic_commit(circe__atomic *file);
 CIRCE_ROOMS void circe__atomic_abandon(circe__atomic *file);
 
-/* Removes from a directory what killed processes were writing there. Every open does so where it writes. */
+/* Removes from a directory the files that killed processes were writing there. Every open does this in its own
+ * directory. */
 CIRCE_ROOMS void circe__sweep(const char *directory);
 
 #endif

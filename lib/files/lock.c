@@ -1,6 +1,6 @@
-/* One writer at a time, by flock on a file beside the target: the kernel lets go of it when the process ends, however
- * it ends, so that a lock is never stale. The file is removed by its holder; whoever locked it meanwhile finds that the
- * name stands for another file, or none, and tries again. */
+/* One writer at a time, by flock on a file beside the target. The kernel releases the lock when the process ends,
+ * however it ends, so a lock is never stale. The holder removes the file. A process that locked it in the meantime
+ * finds that the name belongs to another file, or to none, and tries again. */
 #include "files/lock.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* That one process at a time writes to a place. */
+/* Ensures that one process at a time writes to a file or folder. */
 #ifndef CIRCE_FILES_LOCK_H
 #define CIRCE_FILES_LOCK_H
 
@@ -12,8 +12,8 @@ typedef struct circe__lock {
     char path[PATH_MAX];
 } circe__lock;
 
-/* 0; EBUSY where another process holds it, with its number in *holder (0: not known); or another errno. What is no
- * plain file or folder, and what lies on a file system without locks, needs none: 0. */
+/* 0; EBUSY if another process holds it, with its number in *holder (0: not known); or another errno. 0 as well for
+ * anything that is not a plain file or folder, or is on a file system without locks. */
 CIRCE_ROOMS int circe__lock_take(circe__lock *lock, const char *path, pid_t *holder);
 CIRCE_ROOMS void circe__lock_release(circe__lock *lock); /* takes one that holds nothing */
 

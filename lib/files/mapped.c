@@ -1,7 +1,7 @@
-/* A whole file in memory of its own: read, not mapped from the file. A file that another program cuts short while it is
- * mapped ends this process by SIGBUS, and one that is written to changes under numbers that were checked already. The
- * copy costs a millisecond or two a megabyte. The memory is an anonymous mapping, which grows by moving page
- * tables, not bytes, and needs no allocator. */
+/* Reads a whole file into memory instead of mapping it. If another program truncates a mapped file, SIGBUS ends this
+ * process; if it writes to the file, numbers change after they were checked. The copy takes one or two milliseconds per
+ * megabyte. The memory is an anonymous mapping, which grows by moving page tables instead of bytes and needs no
+ * allocator. */
 #define _GNU_SOURCE /* mremap */
 #include "files/mapped.h"
 
@@ -15,7 +15,7 @@
 
 enum { FIRST_BYTES = 1 << 16 };
 
-/* Room for so many bytes. */
+/* Room for this many bytes. */
 static int resize(circe__mapped *file, size_t bytes) {
     void *data = file->mapped_bytes == 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                                          : mremap(file->data, file->mapped_bytes, bytes, MREMAP_MAYMOVE);

@@ -70,7 +70,8 @@ static bool add_tensor(cJSON *header, const circe_tensor *tensor, size_t begin) 
            add_numbers(entry, "shape", tensor->shape, tensor->n_dims) && add_numbers(entry, "data_offsets", offsets, 2);
 }
 
-/* Of circe's own formats: what loading verifies. NULL: another program's, which gets none. */
+/* The format, if it is one of circe's own: loading verifies their checksum. NULL: another program's format, which gets
+ * no checksum. */
 static const char *find_format(const circe_metadata *metadata, int64_t n_metadata) {
     for (int64_t i = 0; i < n_metadata; i++)
         if (strcmp(metadata[i].key, "format") == 0 && circe__is_own_format(metadata[i].value)) return metadata[i].value;

@@ -1,8 +1,9 @@
 /* Temporary files that a killed process left behind.
  *
- * Their names carry the process, .circe-PID-..., and whoever writes one holds a lock on it (flock), which the kernel
- * lets go when the process ends, however it ends. So a file goes only where no process has this number here and its
- * lock can be had: the lock speaks for writers of other machines and containers, whose numbers say nothing here. */
+ * Their names contain the process number, .circe-PID-..., and the writer holds a lock on its file (flock), which the
+ * kernel releases when the process ends, however it ends. So a file is removed only if no local process has this number
+ * and the lock is free. The lock protects writers on other machines and in containers, whose process numbers mean
+ * nothing here. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -53,7 +54,7 @@ static void sweep(DIR *folder) {
 }
 
 void circe__sweep(const char *directory) {
-    static _Atomic uint64_t last; /* the folder that was swept last: one of thousands of files is looked at once */
+    static _Atomic uint64_t last; /* the folder that was swept last: a large folder is searched only once */
     struct stat info;
     if (stat(directory, &info) != 0) return;
     uint64_t mark = ((uint64_t)info.st_dev << 48) ^ (uint64_t)info.st_ino;

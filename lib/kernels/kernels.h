@@ -1,4 +1,4 @@
-/* Inside of the kernels layer, for the layers above it. */
+/* Internals of the kernels layer, for the layers above it. */
 #ifndef CIRCE_KERNELS_H
 #define CIRCE_KERNELS_H
 
@@ -14,8 +14,8 @@ struct circe_kernel {
     char *text; /* cache of circe_kernel_text; NULL when stale */
 };
 
-/* A copy that belongs to `context`: what an object keeps of a kernel must live as long as the object, and the kernel's
- * own context may end before. */
+/* A copy that belongs to `context`. What an object keeps of a kernel must live as long as the object, and the kernel's
+ * own context may end earlier. */
 CIRCE_ROOMS circe_status circe__kernel_copy(circe_context *context, const circe_kernel *kernel, circe_kernel **copy);
 
 /* A kernel's factors with their columns resolved against points of `cols` columns, in memory the caller frees with

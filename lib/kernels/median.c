@@ -3,8 +3,9 @@
  * Exact up to SUBSET rows (2 million pairs); beyond, on a subset drawn with a fixed seed, whose median of pairs has a
  * relative error of about 1/sqrt(SUBSET). The median of the squared distances is the square of the median.
  *
- * Distances are taken in units of a power of two near the largest number, which is exact: so their squares neither
- * overflow nor vanish. Where the width itself does, it is refused: a kernel of width infinity or 0 sees nothing. */
+ * Distances are scaled by a power of two near the largest number, which is exact and keeps their squares from
+ * overflowing or vanishing. If the width itself overflows or vanishes, it is refused: a kernel of width infinity or 0
+ * sees nothing. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -94,7 +95,7 @@ static int64_t bin_of(selection *s, int threads, int64_t *k) {
     return BINS - 1;
 }
 
-/* The k-th smallest of v[0..n) and, where before is not NULL, the one before it; few (n) is scratch. */
+/* The k-th smallest of v[0..n) and, if before is not NULL, the one before it; few (n) is scratch. */
 static double select_kth(selection *s, int threads, int64_t k, double *few, double *before) {
     int64_t held = 0, place = k;
     s->exponent = -1;
@@ -154,7 +155,7 @@ static void run_distances(void *user, int64_t first, int64_t end) {
     }
 }
 
-/* The exponent of the largest number, by which all are scaled; 0 where squares are safe as they are. */
+/* The exponent of the largest number, by which all are scaled; 0 if squares are safe as they are. */
 static int scale_of(const double *values, int64_t n) {
     const double safe = 0x1p300;
     double largest = 0.0;

@@ -4,8 +4,8 @@
  *     ranks                r_i / (n + 1)
  *     normal scores        Phi^-1(r_i / (n + 1)), van der Waerden's
  *
- * n log n a column. The quantile is found by Halley's steps on the complementary error function, from a start that is
- * right to 5e-4: three steps reach rounding. */
+ * The cost is n log n per column. Halley's method on the complementary error function finds the quantile, from a start
+ * that is accurate to 5e-4: three steps reach rounding. */
 #include "circe/transform.h"
 
 #include <math.h>

@@ -2,13 +2,13 @@
  *
  *     n rows -> K disjoint blocks of B rows at random,  value = mean of m_k,  standard error = sd(m_k) / sqrt(K)
  *
- * Which B? A measure of B rows costs B^2 (or more), and where there is dependence its variance falls with 1 / B: small
- * blocks use the time best. But estimators of few rows are biased by about 1 / B, and the mean over blocks keeps that.
- * So B is as large as it can be while LEAST_BLOCKS blocks, enough for a standard error, fit into the time: sizes are
- * tried from the smallest on, and doubled while eight times the time of the last (a doubled block of a measure of cubic
- * cost) leaves room. Then blocks follow until the time is spent.
+ * How B is chosen: a measure of B rows costs B^2 or more, and under dependence its variance falls with 1 / B, so small
+ * blocks use the time best. But estimators from few rows have a bias of about 1 / B, and the mean over blocks keeps it.
+ * So B is as large as possible while LEAST_BLOCKS blocks, enough for a standard error, fit into the time. Sizes are
+ * tried from the smallest on, and doubled as long as eight times the time of the last one (a doubled block of a measure
+ * of cubic cost) leaves room. Then blocks follow until the time is spent.
  *
- * How many blocks there are may depend on the machine; which rows block k holds does not. */
+ * The number of blocks may depend on the machine; the rows of block k do not. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* A measure at work: rows of its data set, other points, and what it carries from batch to batch.
  *
- * A batch allocates nothing from the second of its size on: kernels of x are kept by their number of columns, gathered
- * rows and the batch before have memory that stays. */
+ * From the second batch of a size on, nothing is allocated: kernels of x are kept for each number of columns, and
+ * gathered rows and the previous batch have memory that stays. */
 #include <string.h>
 
 #include "measures/measuring_parts.h"

@@ -1,8 +1,8 @@
-/* How x comes to its kernel in a circe_measure: normalised, by a width that follows it (circe/scaling.h), place by
- * place; and what the batches of a place were like.
+/* How a circe_measure prepares x for its kernel at each place: it normalises x and applies a width that follows it
+ * (circe/scaling.h). It also keeps figures on the batches of each place.
  *
- * Steps leave widths and figures behind. Values of other points leave nothing: with a moving average they take the
- * width that the steps have left, with the median of the batch their own. */
+ * Training steps update widths and figures. Evaluating other points updates nothing: with a moving average they use the
+ * width that the steps have left, and with the median of the batch their own. */
 #include <math.h>
 #include <string.h>
 

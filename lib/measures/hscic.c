@@ -4,7 +4,7 @@
  *     W = (K_yy + ridge I)^-1 K_yy (B, B),  U = W o (K_zz W),  s = column sums of U,  V = U - W diag(s) / 2
  *     G = [(W W') o K_zz - V W' - W V'] / B
  *
- * Three products of B by B matrices. Where y has low rank, W = P P' with P (B, r), P'P = diag(t) (smoother.h):
+ * Three products of B by B matrices. If y has low rank, W = P P' with P (B, r), P'P = diag(t) (smoother.h):
  *
  *     W W' = A A',  A = P t^1/2,   V W' = (V P) P',   V P = U P - P (P' diag(s) P) / 2
  *
@@ -14,8 +14,8 @@
  *     (U P)_ic = sum_a E_ai (P B_a)_ic,  B_a = P' diag(m_a) P (r, r)      two products of O(B q r^2), see khatri_rao
  *   z of high rank: by blocks of rows of U, O(B^2 r), U never stored (hscic_blocks.c).
  *
- * With the conditional mean of z from a holdout, z is replaced by its residual: K^c (lib/cme) takes the place of K_zz.
- * The residuals' conditional mean is zero but for the holdout's error, and the weights take off what that leaves. */
+ * With the conditional mean of z from a holdout, the residual replaces z, and K^c (lib/cme) replaces K_zz. The
+ * residuals' conditional mean is zero except for the holdout's error, and the weights remove what that leaves. */
 #include "measures/hscic.h"
 
 #include <math.h>

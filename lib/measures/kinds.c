@@ -4,8 +4,8 @@
  *                     method says so, redrawn by the step's number
  *     circe-spectral  the largest singular value of the same operator
  *     hsic            dependence on z whatever y
- *     hscic           the batch regressed on itself; z on the holdout where asked
- *     gcm             x regressed on the batch before where there is one, so that no gradient flows through the
+ *     hscic           the batch regressed on itself; z on the holdout if requested
+ *     gcm             x regressed on the batch before if there is one, so that no gradient flows through the
  *                     regression
  *     kci             the statistic of the KCI test
  *     nocco, kpc      normalised by the spread of the variables */
@@ -101,7 +101,7 @@ circe_hsic_estimator circe__measure_hsic_estimator(const circe_measure *m) {
 
 /* ---- the measures ------------------------------------------------------------------------------------------------ */
 
-/* Other points than those of the data set are measured without random features: a value must not depend on the draw. */
+/* Points outside the data set are measured without random features, because a value must not depend on the draw. */
 static circe_status mean_for(circe_measure *m, const circe__measured_points *p, const circe_cme **mean) {
     *mean = p->rows == NULL && m->exact != NULL ? m->exact : m->mean;
     bool random = p->rows != NULL && m->own_mean != NULL && m->options.method == CIRCE_METHOD_RFF;

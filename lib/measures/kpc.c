@@ -14,19 +14,19 @@
  *     N N = I - P_y diag(2 - t_y) P_y'
  *
  * and with ~K_x = F'F, F (q, n): num = |F M|^2, den = |F N|^2, sums of squares that lose nothing where they are small.
- * O(n r^2 + n q r) and no n by n matrix. Where x is of high rank, num = <K_x T, A> and likewise den, with K_x made in
- * blocks of rows: O(n^2 r). Dense: M M and N N as matrices, O(n^3). The gradient takes O(n^2 r) for its witness. */
+ * O(n r^2 + n q r) and no n by n matrix. If x has high rank, num = <K_x T, A> and likewise den, with K_x made in blocks
+ * of rows: O(n^2 r). Dense: M M and N N as matrices, O(n^3). The gradient takes O(n^2 r) for its witness. */
 #include <math.h>
 
 #include "measures/normalized.h"
 
 enum {
     BLOCK = 256,        /* rows of a matrix in the making */
-    MOST_RANK = 1024,   /* of x: beyond, blocks of rows cost less than the factorisation */
+    MOST_RANK = 1024,   /* of x: beyond this rank, blocks of rows cost less than the factorisation */
     SMALLEST_RATIO = 3, /* low rank pays up to n / 3 */
 };
 
-/* Of trace(K_x). A smaller denominator is rounding: there is nothing of x for z to explain. */
+/* Relative to trace(K_x). A smaller denominator is rounding: nothing of x is left for z to explain. */
 static const double nothing_left = 1e-13;
 
 /* What low rank leaves out of trace(K_x): the denominator can be as small as epsilon^2 of it, where y explains x. */
@@ -36,7 +36,7 @@ static circe_status take_x(const circe__normalized *m, circe__points *x) {
     return circe__points_take(m->workspace, CIRCE__SLOT_X, m->kernels->x, m->x, m->n, "x", x);
 }
 
-/* num / den, or false where there is nothing to explain. */
+/* num / den, or false if there is nothing to explain. */
 static bool divide(const circe__points *x, double num, double den, double *value) {
     double trace = 0.0;
     for (int64_t i = 0; i < x->mat.rows; i++)
@@ -74,7 +74,7 @@ static circe_status make_sides(circe_workspace *workspace, const circe__smoother
     return CIRCE_OK;
 }
 
-/* F (q, n) in the slot FACTOR with K_x ~ F'F, rows centred; `thin` is false where x has too high a rank for it. */
+/* F (q, n) in the slot FACTOR with K_x ~ F'F, rows centred; `thin` is false if x has too high a rank for it. */
 static circe_status factor_x(const circe__normalized *m, const circe__points *x, double **F, int64_t *q, bool *thin) {
     int64_t most = circe__min(circe__max(m->n / SMALLEST_RATIO, 1), MOST_RANK);
     circe_status status =

@@ -14,7 +14,7 @@ bool circe__needs_sums(circe_estimator estimator);
 double circe__product_scale(circe_estimator estimator, int64_t n);
 
 /* What turns that Q into the estimator's G. `sums` (n), the row sums of Q with its `diagonal` (n; NULL: it is looked
- * up), are overwritten and belong to the shift. Returns false where Q is G already (its diagonal, for debiased, was set
+ * up), are overwritten and belong to the shift. Returns false if Q is G already (its diagonal, for debiased, was set
  * to 0). */
 bool circe__estimator_shift(circe_estimator estimator, double *sums, const double *diagonal, circe_mat *Q,
                             circe__shift *shift);
@@ -61,7 +61,7 @@ circe_status circe__check_output(const circe_mat *mat, int64_t rows, int64_t col
 circe_status circe__quadratic(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y, const circe_mat *z,
                               circe_mat *Q);
 
-/* contract without checking x for NaN again, with the witness shifted on the way where shift is not NULL. */
+/* contract without checking x for NaN again, with the witness shifted on the way if shift is not NULL. */
 circe_status circe__contract(circe_workspace *workspace, const circe_kernel *kernel_x, const circe_mat *x,
                              const circe_mat *witness, const circe__shift *shift, double *value, circe_mat *grad);
 
@@ -69,7 +69,7 @@ circe_status circe__contract(circe_workspace *workspace, const circe_kernel *ker
 circe_status circe__begin_measure(circe_workspace *workspace, const circe_mat *x, int64_t rows, circe_mat *witness);
 
 /* What a measure of the batch alone checks first: kernels, y and z of as many rows, the options (defaults into `own`
- * where they are NULL), and the witness where there is one. */
+ * where they are NULL), and the witness if there is one. */
 circe_status circe__begin_batch(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
                                 const circe_mat *z, const circe_batch_options **options, circe_batch_options *own,
                                 const circe_mat *witness);

@@ -1,8 +1,8 @@
-/* From options to a measure: kernels parsed, widths settled, conditional mean fitted, a data set kept.
+/* Makes a measure from its options: parses kernels, settles widths, fits the conditional mean, and keeps a data set.
  *
- * Width of y and ridge come from leave-one-out in the fit where either is a grid, for measures that regress the batch
- * as for circe; z is seen through its kernel, for gcm as itself. One value of each is taken as it is, and nocco and
- * kpc, which have no ridge, take the median heuristic where there is not one width. */
+ * If the width of y or the ridge is a grid, leave-one-out in the fit chooses both, for circe and for the measures that
+ * regress the batch. z is seen through its kernel, or as it is for gcm. A single value of each is used as given. nocco
+ * and kpc have no ridge, and use the median heuristic if there is not exactly one width. */
 #include "measures/measuring_parts.h"
 
 #include <math.h>
@@ -113,7 +113,7 @@ circe_status circe_measure_create(circe_context *context, const circe_measure_op
         circe_measure_destroy(m);
         return status;
     }
-    /* The caller's arrays, kernels and texts may go now. */
+    /* The caller may free its arrays, kernels and texts now. */
     m->options.kernels = (circe_kernels){0};
     m->options.kernel_x = m->options.kernel_y = m->options.kernel_z = NULL;
     m->options.sigma2_y = m->sigma2_y;
@@ -395,7 +395,7 @@ static circe_status copy_rows(circe_measure *m, const circe_mat *from, int64_t c
     return CIRCE_OK;
 }
 
-/* circe keeps residual features; where there are none (random features), and for the others, y and z themselves. */
+/* circe keeps residual features; if there are none (random features), and for the others, y and z themselves. */
 static circe_status keep_rows(circe_measure *m, const circe_mat *y, const circe_mat *z) {
     circe_cme_info info = {0};
     if (m->mean != NULL) circe_cme_get_info(m->mean, &info);

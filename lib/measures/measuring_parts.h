@@ -1,4 +1,4 @@
-/* Inside of circe_measure: what one is made of, the table of kinds, and what a device does in the place of the host. */
+/* Internals of circe_measure: its fields, the table of kinds, and what a device does instead of the host. */
 #ifndef CIRCE_MEASURES_MEASURING_H
 #define CIRCE_MEASURES_MEASURING_H
 
@@ -44,7 +44,7 @@ typedef circe_status circe__measure_fn(circe_measure *m, const circe__measured_p
 typedef struct circe__measure_device {
     circe_status (*evaluate)(circe_measure *m, int64_t place, const int64_t *rows, int64_t n, const circe_mat *x,
                              double *value, circe_mat *grad);
-    /* The batches before, to the measure's places and from there. */
+    /* Copies the previous batches to the measure's places, and back. */
     circe_status (*collect)(circe_measure *m);
     circe_status (*adopt)(circe_measure *m);
     /* Figures and widths of a place to the measure's x_places; the device's figures begin again. */
@@ -110,7 +110,7 @@ bool circe__measure_follows(const circe_measure *m);
 bool circe__measure_runs(const circe_measure *m);
 bool circe__measure_scales(const circe_measure *m);
 circe_scaling circe__measure_scaling(const circe_measure *m, bool frozen);
-/* The place's, made where there is none yet; NULL: there is no memory. */
+/* The place's, made if there is none yet; NULL: there is no memory. */
 circe__x_place *circe__measure_x_place(circe_measure *m, int64_t place);
 /* x as the kernel sees it, in the workspace, or x itself; and the gradient back. */
 circe_status circe__measure_scale(circe_measure *m, int64_t place, bool in_step, const circe_mat *x, circe_mat *room,

@@ -1,9 +1,9 @@
 /* The frame of NOCCO and KPC: options, checks, the regressions R = ~G (~G + n epsilon I)^-1 of y and of pairs with y,
  * whose kernel is the product.
  *
- * Low rank leaves a part of ~G out, and R is wrong by at most the trace of that part over the ridge n epsilon, summed
- * over its spectrum. A tolerance of 1e-9 epsilon, of a trace of n, makes that 1e-9; what was measured is a hundredth of
- * it. In float32, 1e-7. */
+ * Low rank leaves a part of ~G out. The error of R, summed over its spectrum, is at most the trace of that part over
+ * the ridge n epsilon. With a tolerance of 1e-9 epsilon and a trace of n, this is 1e-9; the measured error is a
+ * hundredth of that. In float32 the tolerance is 1e-7. */
 #include "measures/normalized.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static circe_status check_options(const circe_normalized_options *options) {
     return CIRCE_OK;
 }
 
-/* Of low rank. A large epsilon needs no less: 1e-12 costs little already. */
+/* The tolerance of low rank. It does not grow with a large epsilon, because 1e-12 already costs little. */
 static double tolerance_of(const circe_normalized_options *options, circe_dtype dtype) {
     if (options->tolerance > 0.0) return options->tolerance;
     return (dtype == CIRCE_FLOAT32 ? 1e-7 : 1e-9) * fmin(options->epsilon, 1e-3);

@@ -25,7 +25,7 @@ circe_status circe__normalized_y(const circe__normalized *m, circe__smoother *sm
 circe_status circe__normalized_xy(const circe__normalized *m, circe__smoother *smoother);
 circe_status circe__normalized_zy(const circe__normalized *m, circe__smoother *smoother);
 
-/* value 0, and a gradient of zeros where one is asked for. */
+/* value 0, and a gradient of zeros if one is requested. */
 circe_status circe__normalized_nothing(const circe__normalized *m);
 
 /* Room in a slot for n by n matrices; refused where the machine has not that much. */

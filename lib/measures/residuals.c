@@ -199,7 +199,7 @@ static void center_columns(const circe_mat *fit, const circe_mat *others, double
     }
 }
 
-/* The column of which the largest share is not in the span yet; -1 where all that is left is rounding. */
+/* The column of which the largest share is not in the span yet; -1 if all that is left is rounding. */
 static int64_t next_column(const double *C, int64_t d, int64_t m, int64_t N, double least, const double *own) {
     int64_t best = -1;
     double best_share = 0.0;

@@ -1,4 +1,4 @@
-/* What GCM works on: the residuals of x and z given y, scaled. */
+/* The input of GCM: the residuals of x and z given y, scaled. */
 #ifndef CIRCE_MEASURES_RESIDUALS_H
 #define CIRCE_MEASURES_RESIDUALS_H
 

@@ -1,4 +1,4 @@
-/* Inside of circe_scale, for its counterpart on a GPU. */
+/* Internals of circe_scale, for its counterpart on a GPU. */
 #ifndef CIRCE_MEASURES_SCALING_H
 #define CIRCE_MEASURES_SCALING_H
 

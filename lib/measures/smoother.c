@@ -230,7 +230,7 @@ static circe_status make_dense(circe_workspace *workspace, circe__slot slot, con
     return CIRCE_OK;
 }
 
-/* From F (r, n), centred before where asked. Directions in which S is below `negligible` are left out. */
+/* From F (r, n), centred before if requested. Directions in which S is below `negligible` are left out. */
 static circe_status make_lowrank(circe_workspace *workspace, circe__slot slot, double *F, int64_t n, int64_t r,
                                  int64_t capacity, double ridge, double negligible, circe__smoother *smoother) {
     const circe_context *context = workspace->context;

@@ -44,7 +44,7 @@ circe_status circe__smoother_apply(circe_workspace *workspace, const circe__smoo
                                    const double *in, bool residual, double *out);
 
 /* F (rank, n) in the slot FACTOR with K ~ F'F, to the tolerance and below `limit`, whatever rank that takes; rows
- * centred where asked. */
+ * centred if requested. */
 circe_status circe__points_factor(circe_workspace *workspace, const circe__points *points, double tolerance,
                                   double limit, bool centered, const char *name, double **F, int64_t *rank);
 

@@ -61,7 +61,7 @@ static circe_status factor_gram(circe_workspace *workspace, const circe_kernel *
     return CIRCE_OK;
 }
 
-/* lambda and w = Q R'u; lambda = 0 where K_xx is zero. */
+/* lambda and w = Q R'u; lambda = 0 if K_xx is zero. */
 static circe_status top_pair(const circe_context *context, int64_t n, int64_t rank, scratch *s, double *lambda) {
     const circe__algebra *algebra = context->backend->algebra;
     *lambda = 0.0;

@@ -1,5 +1,5 @@
-/* Additions, with the activation behind them, and the derivative of an activation that a layer has applied to its own
- * output. The order in memory does not matter; all is read and written once, by all threads. */
+/* Additions with the activation that follows them, and the derivative of an activation that a layer has applied to its
+ * own output. The order in memory does not matter. Every number is read and written once, by all threads together. */
 #include "train/cpu/cpu.h"
 #include "train/parallel.h"
 

@@ -4,8 +4,8 @@
  *
  * In training mean and variance (over m) are the batch's, and the running ones move towards them by a tenth, the
  * variance as over m - 1, as PyTorch does it; otherwise they are the running ones, and constants to the derivative.
- * ReLU behind it is part of oneDNN's primitive, which keeps one bit per number for backward. Where the batch is spread
- * over processes, its statistics are theirs together (batch_norm_ranks.c). */
+ * ReLU behind it is part of oneDNN's primitive, which keeps one bit per number for backward. If the batch is spread
+ * over processes, the statistics are those of all of them together (batch_norm_ranks.c). */
 #include <stdlib.h>
 
 #include "circe/status.h"

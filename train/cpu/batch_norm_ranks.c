@@ -26,7 +26,7 @@ static images measure_up(const train_layer *layer, int64_t rows) {
     return i;
 }
 
-/* Of the channels of one block: sums of in, or of squares around the mean. Channels beyond the last hold 0. */
+/* Sums the channels of one block: `in`, or squares around the mean. Channels beyond the last are 0. */
 TRAIN_LOOP static void sum_block(const images *i, int64_t block, const float *in, const float *mean, double *sums) {
     double total[MOST_BLOCK] = {0};
     float around[MOST_BLOCK] = {0};

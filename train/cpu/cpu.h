@@ -1,4 +1,4 @@
-/* Inside of the CPU device: what its files share. */
+/* Internals of the CPU device that its files share. */
 #ifndef TRAIN_CPU_H
 #define TRAIN_CPU_H
 
@@ -48,7 +48,7 @@ static inline void train_cpu_flush_end(unsigned before) { (void)before; }
 
 extern const train_layer_ops train_cpu_dense, train_cpu_relu, train_cpu_leaky_relu, train_cpu_tanh;
 
-/* Layers of images: where the build has oneDNN. */
+/* Layers for images, if the build has oneDNN. */
 extern const train_image_ops train_cpu_images;
 extern const train_layer_ops train_cpu_image_activation, train_cpu_convolution, train_cpu_max_pool,
     train_cpu_batch_norm, train_cpu_addition, train_cpu_average_pool;

@@ -18,7 +18,7 @@ enum {
     SMALL = 1000000,    /* m n k of the largest product that OpenBLAS calls small */
     BLOCK = 64 * 4096,  /* and of those that suit the first cache */
     LEAST_ROWS = 48,    /* below, the kernels lose their speed again */
-    TRANSPOSED = 16384, /* W of up to so many numbers is transposed, on the stack */
+    TRANSPOSED = 16384, /* W of up to this many numbers is transposed, on the stack */
 };
 
 static int block_rows(int64_t n, int64_t p, int64_t q) {

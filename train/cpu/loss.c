@@ -1,6 +1,6 @@
 /* Losses, with their gradients.
  *
- *     p (n, c) predictions, t targets, w (n) weights of the rows, 1 where there are none
+ *     p (n, c) predictions, t targets, w (n) weights of the rows, 1 if there are none
  *     mse            1/(n c) sum w_i (p_ij - t_ij)^2              d_p = 2 w_i (p - t) / (n c)
  *     cross-entropy  1/n sum_i w_i (log sum_j exp(p_ij) - p_it)   d_p = w_i (softmax(p) - one-hot) / n
  *
@@ -55,7 +55,7 @@ static int64_t class_of(float target, int64_t cols) {
     return target >= 0.0f && target < (float)cols && target == floorf(target) ? (int64_t)target : -1;
 }
 
-/* sum_j exp(p_j - top), which exps keeps where it is not NULL. */
+/* sum_j exp(p_j - top), which exps keeps if it is not NULL. */
 static double exponentials(int64_t cols, const float *restrict p, float top, float *restrict exps) {
     double sum = 0.0;
     if (exps == NULL) {
@@ -67,7 +67,7 @@ static double exponentials(int64_t cols, const float *restrict p, float top, flo
     return sum;
 }
 
-/* NaN where the class is none, or a prediction is no number. */
+/* NaN if there is no such class, or a prediction is NaN. */
 static double row_entropy(int64_t cols, const float *p, float target, double weight, float *grad) {
     int64_t class = class_of(target, cols);
     float top = p[0];

@@ -1,5 +1,6 @@
-/* oneDNN for the layers of the CPU device: its engine, its layouts, and calls of its primitives. The creating functions
- * differ between oneDNN 2 (operation descriptors) and oneDNN 3; onednn.c alone knows which is there. */
+/* oneDNN for the layers of the CPU device: its engine, its layouts, and calls of its primitives. The functions that
+ * create primitives differ between oneDNN 2 (operation descriptors) and oneDNN 3; only onednn.c knows which one is in
+ * use. */
 #ifndef TRAIN_CPU_ONEDNN_H
 #define TRAIN_CPU_ONEDNN_H
 
@@ -98,8 +99,8 @@ typedef struct onednn_argument {
     const void *data;
 } onednn_argument;
 
-/* Arguments end with a 0. Those that the call does not have are passed over, those that are not given stay where they
- * were. */
+/* The list of arguments ends with a 0. Arguments that the call does not have are ignored; those that are not given stay
+ * as they were. */
 circe_status onednn_run(onednn_call *call, const onednn_argument *arguments, void *scratch);
 
 #endif

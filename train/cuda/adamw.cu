@@ -1,5 +1,5 @@
-/* AdamW as train/cpu/adamw.c has it. What a step is told lies in the GPU's memory; each block works the few numbers out
- * of it once, in double. */
+/* AdamW, as in train/cpu/adamw.c. The parameters of a step are in the GPU's memory; each block computes the few factors
+ * from them once, in double. */
 #include "train/cuda/early.cuh"
 #include "train/device.h"
 

@@ -1,6 +1,6 @@
-/* Small dense layers behind one another, in float32: one kernel takes the batch through all of them, forward or back,
- * since a step of a small network is as long as it has kernels. dense.c has the formulas; dense.cu sums the gradients
- * of the weights.
+/* Small dense layers that follow one another, in float32. One kernel takes the batch through all of them, forward or
+ * back, because the time of a step of a small network grows with the number of its kernels. dense.c has the formulas;
+ * dense.cu sums the gradients of the weights.
  *
  *     forward    to (r, n) = f(b_n + sum over k of from (r, k) W (n, k))        n: outputs, k: inputs
  *     back       to (r, n) = f'(.) sum over k of from (r, k) W (k, n)           n: inputs, k: outputs

@@ -1,9 +1,10 @@
-/* Which engine was the fastest for a convolution, kept on disk: a choice by the clock may fall differently every time,
- * and the bits of a run with it. What is kept once is never changed, so runs that share the file repeat each other.
+/* Keeps on disk which engine was the fastest for a convolution. A choice by the clock can differ every time, and with
+ * it the bits of a run. An entry is never changed, so runs that share the file repeat each other.
  *
  *     $XDG_CACHE_HOME/circe/cudnn-engines (or ~/.cache/circe/...), lines of "key <tab> number"
  *
- * A key holds all that the order of cuDNN's candidates depends on: its version, the GPU, precision and shapes. */
+ * A key contains everything that the order of cuDNN's candidates depends on: its version, the GPU, precision and
+ * shapes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ static FILE *open_choices(int flags, const char *mode) {
     return file;
 }
 
-/* A line that was cut short, or is none of ours, is passed over. */
+/* A line that is incomplete, or is not ours, is ignored. */
 static int look_up(FILE *file, const char *key) {
     char line[LINE_BYTES];
     size_t length = strlen(key);

@@ -2,13 +2,12 @@
  *
  *     in (n, c, h, w), W (o, c, k, k), b (o), out (n, o, h', w')
  *
- * Of images that lie as they come, by our own kernels (halving_*.cu), which do all of this at once, with a max-pool
- * behind it too: nothing else of the image before the pool is then ever stored. Of images with
- * their channels last, by the fastest engine (engines.c): weights are brought to that order before, and their gradient
- * back behind it; a convolution of the network's input brings that, too, with zeros for channels up to 16 bytes, and
- * folds a stride into channels where these are few (last_moving.cu). Bias
- * and activation are one pass over memory, and the derivative of the activation is taken in the same pass as the
- * gradient of the bias. */
+ * Images in plain order use our own kernels (halving_*.cu), which compute all of this at once, with a max-pool behind
+ * it too: the image before the pool is then never stored. Images with their channels last use the fastest engine
+ * (engines.c). Weights are brought into that order first, and their gradient is brought back afterwards. A convolution
+ * of the network's input also reorders that input, with zeros for channels up to 16 bytes, and folds a stride into
+ * channels if these are few (last_moving.cu). Bias and activation take one pass over memory, and the derivative of the
+ * activation is taken in the same pass as the gradient of the bias. */
 #include <stdlib.h>
 
 #include "circe/status.h"

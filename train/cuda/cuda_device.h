@@ -1,4 +1,4 @@
-/* Inside of the GPU device: what its files share. */
+/* Internals of the GPU device that its files share. */
 #ifndef TRAIN_CUDA_H
 #define TRAIN_CUDA_H
 
@@ -98,7 +98,7 @@ circe_status train_cuda_open_blas(train_cuda_device *cuda);
 /* cuBLAS in the device's precision. */
 circe_status train_cuda_set_math(train_cuda_device *cuda);
 circe_status train_cuda_need_dnn(train_cuda_device *cuda);
-/* A workspace of so many bytes; and how many an engine of cuDNN may want, which depends on the GPU alone. */
+/* A workspace of this many bytes; and how many an engine of cuDNN may use, which depends on the GPU alone. */
 circe_status train_cuda_need_workspace(train_cuda_device *cuda, int64_t bytes);
 int64_t train_cuda_most_workspace(const train_cuda_device *cuda);
 void train_cuda_close_libraries(train_cuda_device *cuda);

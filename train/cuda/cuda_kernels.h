@@ -1,6 +1,6 @@
 /* The kernels of the GPU device, as its C files start them. Every function queues work on the stream and returns CUDA's
- * error, 0 for none. All arrays are in the GPU's memory. No sum depends on anything but the sizes: there are no atomic
- * additions, and the same inputs give the same bits. */
+ * error, 0 for none. All arrays are in the GPU's memory. The order of every sum depends on the sizes alone: there are
+ * no atomic additions, and the same inputs give the same bits. */
 #ifndef TRAIN_CUDA_KERNELS_H
 #define TRAIN_CUDA_KERNELS_H
 
@@ -70,7 +70,7 @@ cudaError_t train_cuda_bias(cuda_bend f, cuda_dense layer, const float *bias, fl
 int64_t train_cuda_bias_partials(cuda_dense layer);
 cudaError_t train_cuda_bias_back(cuda_bend f, cuda_dense layer, const float *out, float *grad, double *partial,
                                  float *d_bias, void *stream);
-/* The loss of rows times their weights (NULL: 1) and, where grad is not NULL, its gradient; `partial` has room for
+/* The loss of rows times their weights (NULL: 1) and, if grad is not NULL, its gradient; `partial` has room for
  * TRAIN_CUDA_LOSS_PARTIALS doubles. */
 enum { TRAIN_CUDA_LOSS_PARTIALS = 64 };
 cudaError_t train_cuda_mse(int64_t n, int64_t cols, const float *prediction, const float *target, const float *weight,
@@ -105,7 +105,8 @@ typedef struct cuda_window {
     int64_t rows;
     int channels, height, width, outputs, out_height, out_width, kernel, stride, padding;
 } cuda_window;
-/* Max-pools of 2 by 2 whose windows lie side by side, of lines that can be read by fours; whether this is one. */
+/* Whether this is a max-pool of 2 by 2 whose windows lie side by side, and whose lines can be read four numbers at a
+ * time. */
 bool train_cuda_pool_halves(cuda_window window);
 cudaError_t train_cuda_pool_forward(cuda_window window, const float *in, float *out, void *stream);
 /* To the first of the largest numbers of each window. */
@@ -166,7 +167,7 @@ cudaError_t train_cuda_last_weights_back(cuda_window window, int width, bool hal
                                          void *stream);
 
 /* ---- halving_*.cu ------------------------------------------------------------------------------------------------ */
-/* Convolutions that halve images (3 by 3, stride 2, padding 1), of few channels; whether this is one. */
+/* Whether this is a convolution that halves images of few channels: 3 by 3, stride 2, padding 1. */
 bool train_cuda_halves(cuda_window window);
 /* Whether they can apply this max-pool to their own output, behind the activation. */
 bool train_cuda_halves_and_pools(cuda_window window, cuda_window pool);
@@ -182,7 +183,7 @@ cudaError_t train_cuda_halve(cuda_window window, cuda_bend f, const float *in, c
                              uint8_t *taken, float *out, void *stream);
 cudaError_t train_cuda_halve_data(cuda_window window, cuda_shown shown, const float *weights, float *grad_in,
                                   void *stream);
-/* d_params: the gradient of the weights and, if there is one, of the bias behind them; scratch of so many bytes. With
+/* d_params: the gradient of the weights and, if there is one, of the bias behind them; scratch of this many bytes. With
  * tf32 by the tensor units where that pays. */
 int64_t train_cuda_halve_bytes(cuda_window window);
 cudaError_t train_cuda_halve_weights(cuda_window window, cuda_shown shown, bool tf32, bool bias, const float *in,

@@ -1,6 +1,6 @@
-/* Dense layers on the GPU: out = f(in W' + 1 b'). Small ones have our own kernels, float32 in every precision, which
- * take several of them at once (chain.cu, dense.cu); large ones are cuBLAS's in the device's precision, with the
- * activation behind it.
+/* Dense layers on the GPU: out = f(in W' + 1 b'). Our own kernels compute small layers, several at once and in float32
+ * whatever the precision (chain.cu, dense.cu). cuBLAS computes large ones in the device's precision, followed by the
+ * activation.
  *
  *     in (n, p), out (n, q), W (q, p), b (q)
  *     d_W = d_out' in, d_b = d_out' 1, d_in = d_out W

@@ -1,11 +1,11 @@
 /* The gradients of the weights of small dense layers, in float32, of several layers in one kernel. dense.c has the
  * formulas.
  *
- * A block has a tile of 32 by 32 numbers of d_W, sum over rows r of g (r, i) in (r, j), and brings the factors in
- * chunks of 64 rows, the next on its way while one is multiplied. Four slices of the block take a quarter of a chunk
- * each, since a step waits for the longest chain of instructions, not for the units. The sum over the rows of the batch
- * is split: the block that is last to write its part of a tile adds all parts, in their order, so that the same bits
- * come again whichever it was. */
+ * A block computes a tile of 32 by 32 numbers of d_W, the sum over rows r of g (r, i) in (r, j). It loads the factors
+ * in chunks of 64 rows, and the next chunk is on its way while one is multiplied. Four slices of the block take a
+ * quarter of a chunk each, because the longest chain of instructions limits a step, not the arithmetic units. The sum
+ * over the rows of the batch is split: the last block to write its part of a tile adds all parts, in their order, so
+ * the bits are the same whichever block it was. */
 #include "train/cuda/early.cuh"
 
 enum { SIDE = 32, CHUNK = 64, LINE = SIDE + 4, SLICE = 128, SLICES = 4, BLOCK = SLICE * SLICES };

@@ -1,11 +1,11 @@
-/* Kernels that are started while the one before them in the stream still runs, from sm_90 on: a step of small kernels
- * is as long as their starts. */
+/* From sm_90 on, these kernels start while the previous one in the stream still runs. A step of small kernels takes as
+ * long as starting them does. */
 #ifndef TRAIN_CUDA_EARLY_CUH
 #define TRAIN_CUDA_EARLY_CUH
 
 #include "train/cuda/common.cuh"
 
-/* The first that such a kernel does: lets the next one start, and waits for the one before. */
+/* Such a kernel calls this first: it lets the next kernel start, and waits for the previous one. */
 static __device__ inline void take_turn() {
 #if __CUDA_ARCH__ >= 900
     cudaTriggerProgrammaticLaunchCompletion();

@@ -1,5 +1,5 @@
-/* Kernels that take numbers one by one; memory decides their speed, so they read and write four at once where addresses
- * and sizes allow it. */
+/* Elementwise kernels. Memory limits their speed, so they read and write four numbers at once if addresses and sizes
+ * allow it. */
 #include "train/cuda/last.cuh"
 
 static bool in_fours(const void *a, const void *b, const void *c) {

@@ -1,12 +1,13 @@
-/* Engines for a convolution: our own kernels in float32 where they suit (exact.cu), and those that cuDNN's heuristic
- * proposes. Those that will do are timed, and the fastest is taken, where the choice can be kept on disk (choices.c).
- * Where it cannot, the first is taken without looking at the clock, so that the next run takes the same.
+/* Engines for a convolution: our own kernels in float32 if they suit (exact.cu), and those that cuDNN's heuristic
+ * proposes. If the choice can be kept on disk (choices.c), all suitable engines are timed and the fastest is used.
+ * Otherwise the first one is used without timing, so that the next run uses the same.
  *
- * An engine will do if it gives the same bits every time, needs no more than the workspace, can be recorded in a CUDA
- * graph, and keeps to the precision: in float32 none on the tensor units, in none a reduction in less than float32.
+ * An engine is suitable if it gives the same bits every time, fits into the workspace, can be recorded in a CUDA graph,
+ * and keeps to the precision: float32 does not allow the tensor units, and no precision allows a reduction in less than
+ * float32.
  *
- * Candidates are timed from a graph of several runs: one by one, small kernels are as long as the host needs to start
- * them. */
+ * Candidates are timed from a graph of several runs. One by one, small kernels would take as long as the host needs to
+ * start them. */
 #include "train/cuda/engines.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ struct train_cuda_engine {
     cudnnBackendDescriptor_t tensors[TENSORS], convolution, operation, graph, config, plan;
     int64_t workspace; /* bytes */
     train_cuda_problem problem;
-    bool own;      /* kernels of ours (exact.cu) in the place of a plan */
+    bool own;      /* our own kernels (exact.cu) instead of a plan */
     float *turned; /* their weights for the gradient at the input */
 };
 
@@ -253,7 +254,7 @@ static bool make_plan(const train_cuda_device *cuda, cudnnBackendDescriptor_t co
     return fits;
 }
 
-/* Those of one mode of the heuristic, in its order; *n of them. */
+/* Adds the configurations that one mode of the heuristic proposes, in its order, and counts them in *n. */
 static void propose(const train_cuda_device *cuda, const train_cuda_engine *e, cudnnBackendHeurMode_t mode,
                     cudnnBackendDescriptor_t *configs, int64_t *n) {
     const train_cuda_dnn *dnn = &cuda->dnn;
@@ -342,7 +343,7 @@ static float time_once(train_cuda_device *cuda, const train_cuda_engine *e, cons
                 run_trial(cuda, e, t) == CIRCE_OK && cudaEventRecord(t->marks[1], cuda->stream) == cudaSuccess &&
                 cudaEventSynchronize(t->marks[1]) == cudaSuccess &&
                 cudaEventElapsedTime(&ms, t->marks[0], t->marks[1]) == cudaSuccess;
-    cudaGetLastError(); /* a candidate that fails is not taken, and that is all */
+    cudaGetLastError(); /* a candidate that fails is simply not used */
     return good ? ms : -1.0f;
 }
 

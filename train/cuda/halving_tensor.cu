@@ -30,7 +30,7 @@ struct plan {
 
 static int up_to(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-/* Every block has as many tiles as any other, but for the last. */
+/* Every block has as many tiles as any other, except for the last. */
 static void set_blocks(plan *p) {
     int64_t rounds = (p->t.tiles + BLOCKS - 1) / BLOCKS;
     p->blocks = (unsigned)((p->t.tiles + rounds - 1) / rounds);

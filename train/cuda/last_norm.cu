@@ -289,7 +289,7 @@ static __global__ void __launch_bounds__(PASS_THREADS, 4)
     }
 }
 
-/* Of a bias: the gradient before the activation, in place, and its sums. */
+/* For a bias: computes the gradient before the activation, in place, and its sums. */
 template <typename T, int V>
 static __global__ void __launch_bounds__(SUM_THREADS, 2)
     sum_bias(spread s, cuda_bend f, const T *out, T *grad, reduction r, gradients to) {
@@ -319,8 +319,8 @@ static __global__ void __launch_bounds__(SUM_THREADS, 2)
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-/* Four channels a thread, of either element: more would take so many registers that few threads are there to wait for
- * memory. */
+/* Four channels per thread, of either element type. More would take so many registers that too few threads could run to
+ * hide the latency of memory. */
 template <typename F>
 static void with_four(bool half, int channels, F call) {
     with_element<4, 4>(half, channels, call);

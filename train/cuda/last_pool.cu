@@ -10,7 +10,7 @@ enum { NOWHERE = 255 }; /* a window without any number of the image */
 
 bool train_cuda_last_pools(cuda_window w) { return w.kernel * w.kernel < NOWHERE; }
 
-/* An image of the batch a blockIdx.y, and in it the numbers by 32-bit arithmetic. KERNEL: the window's side as a
+/* One image of the batch per blockIdx.y, and 32-bit arithmetic for its numbers. KERNEL: the window's side as a
  * constant; 0: that of w. */
 template <typename T, int V, int KERNEL>
 static __global__ void __launch_bounds__(THREADS)

@@ -2,8 +2,8 @@
  *
  *     out (n, repeat, channels, height, width) := scale * v + offset, lines moved by the shift, else background
  *
- * A block takes a part of one point, so that what the point shows is looked up once. The cost is that of writing `out`:
- * four pixels a thread where the width allows it. Multiplication and addition are rounded one by one, as on the CPU. */
+ * A block takes a part of one point, so that what the point shows is looked up once. The cost is that of writing `out`,
+ * four pixels per thread if the width allows it. Multiplication and addition are rounded one by one, as on the CPU. */
 #include "train/cuda/common.cuh"
 
 /* ---- points ------------------------------------------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
 /* Max-pools and the average of each channel on the GPU, by our own kernels: of images with their channels last
- * (last_pool.cu), and windows of 2 by 2 of images as they come (pooling.cu). Of several largest numbers of a window the
- * first is chosen. */
+ * (last_pool.cu), and windows of 2 by 2 of images as they come (pooling.cu). If a window has several largest numbers,
+ * the first is chosen. */
 #include <stdlib.h>
 
 #include "circe/status.h"

@@ -1,5 +1,5 @@
-/* Max-pools of 2 by 2 whose windows lie side by side: limited by memory, so a thread has two windows and reads and
- * writes four numbers at once. */
+/* Max-pools of 2 by 2 whose windows lie side by side. Memory limits their speed, so each thread handles two windows and
+ * reads and writes four numbers at once. */
 #include "train/cuda/common.cuh"
 
 bool train_cuda_pool_halves(cuda_window w) {

@@ -1,6 +1,7 @@
-/* Points on the GPU: what is stored (bits, bytes or floats, as they are), which rows are shown, and how far they are
- * moved, are copied there once. What is stored is shared: sources that are open at the same time and borrow the same
- * array of the host, as training and validation points or several runs of a sweep do, have one copy of it. */
+/* Points on the GPU. The stored values (bits, bytes or floats, as they are), the numbers of the rows that are shown,
+ * and their shifts are copied there once. Stored values are shared: sources that are open at the same time and borrow
+ * the same array of the host, such as training and validation points or several runs of a sweep, have one copy of
+ * it. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

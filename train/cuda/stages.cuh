@@ -1,4 +1,4 @@
-/* Copies from the GPU's memory to shared memory that go on while the thread does other work, in stages. */
+/* Asynchronous copies from the GPU's memory to shared memory, in stages. The thread does other work meanwhile. */
 #ifndef TRAIN_CUDA_STAGES_CUH
 #define TRAIN_CUDA_STAGES_CUH
 

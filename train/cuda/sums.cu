@@ -89,7 +89,7 @@ static __global__ void square_error(int64_t n, int64_t cols, float slope, double
     put_sum(sum, scale, partial, value);
 }
 
-/* NaN where the class is none, or a prediction is no number. */
+/* NaN if there is no such class, or a prediction is NaN. */
 static __device__ double row_entropy(int64_t cols, const float *p, float target, double weight, float *grad) {
     bool is_class = target >= 0.0f && target < (float)cols && target == floorf(target);
     float top = p[0];

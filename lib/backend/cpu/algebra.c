@@ -1,13 +1,13 @@
-/* The table of dense algebra on the CPU, and what is left to LAPACK on one thread. */
+/* The table of dense algebra on the CPU, and the functions that LAPACK computes on one thread. */
 #include "backend/cpu/algebra.h"
 
 #include "backend/cpu/lapack.h"
 #include "core/core.h"
 #include "core/runtimes.h"
 
-/* Rows here are Fortran's columns. Of more rows than columns the first n span what all of them do, unless those are
- * dependent: then Q's rows are a basis of everything, which is as good. There is nothing that
- * could fail. */
+/* Rows here are Fortran's columns. If there are more rows than columns, the first n span the same space as all of them,
+ * unless they are dependent. In that case Q's rows are a basis of the whole space, which serves as well, so nothing can
+ * fail. */
 static void orthonormal(int64_t m, int64_t n, double *a, double *work) {
     int rows = (int)n, cols = (int)m, rank = (int)circe__min(m, n), lwork = (int)(64 * circe__max(m, n)), info = 0;
     double *tau = work + lwork;
@@ -15,8 +15,8 @@ static void orthonormal(int64_t m, int64_t n, double *a, double *work) {
     if (info == 0) dorgqr_(&rows, &rank, &rank, a, &rows, tau, work, &lwork, &info);
 }
 
-/* BLAS runs on one thread in each of these, whoever calls them: where OpenMP grants fewer threads than OpenBLAS asks
- * for, it would wait for the rest for ever. */
+/* BLAS runs on one thread in each of these. If OpenMP granted fewer threads than OpenBLAS asks for, OpenBLAS would wait
+ * for the others forever. */
 #define ALONE(call)            \
     circe__blas_alone_begin(); \
     call;                      \

@@ -1,16 +1,18 @@
 /* The kernels of OpenBLAS.
  *
- * An OpenBLAS for all processors (DYNAMIC_ARCH) chooses its kernels when it is loaded, by the processor's model. Up to
- * 0.3.21 it gives a model that it does not know the oldest ones, SSE3, which take 3 to 5 times as long as those for the
- * AVX2 or AVX-512 that is there. Its own variable OPENBLAS_CORETYPE names others, but is read at that moment only,
- * which is past when a library that links with OpenBLAS comes to run. So the choice is made once more: OpenBLAS exports
- * the function that makes it, and that function reads the variable. A choice that the user made stays.
+ * An OpenBLAS for all processors (DYNAMIC_ARCH) chooses its kernels by the processor's model when it is loaded. Up to
+ * 0.3.21 it uses its oldest kernels (SSE3) for a model that it does not know. They take 3 to 5 times as long as those
+ * for the AVX2 or AVX-512 that the processor has. The variable OPENBLAS_CORETYPE names other kernels, but OpenBLAS
+ * reads it only while it is loaded, before a library that links with it can run. So this file makes the choice once
+ * more: OpenBLAS exports the function that chooses, and that function reads the variable. A choice that the user made
+ * stays.
  *
- * To change kernels while a product is computed would spoil it: block sizes differ. It is done only while this library
- * is loaded, and only if nobody can be computing: OpenBLAS came after us, with us, or there are no threads but this one
- * and those of OpenBLAS itself, which work for a caller only. Elsewhere circe_blas_note says what to do.
+ * Changing kernels during a product would spoil it, because block sizes differ. So the change happens only while this
+ * library is loaded, and only if nobody can be computing: OpenBLAS was loaded after or with this library, or the
+ * process has no threads except this one and those of OpenBLAS, which work only for a caller. In all other cases
+ * circe_blas_note says what to do.
  *
- * Nothing here needs OpenBLAS: the symbols are weak, and missing in other libraries. */
+ * Nothing here requires OpenBLAS: the symbols are weak, and other libraries do not have them. */
 #define _GNU_SOURCE /* dl_iterate_phdr, environ */
 #include "backend/cpu/blas_core.h"
 
@@ -104,7 +106,7 @@ static int which_first(struct dl_phdr_info *object, size_t size, void *unused) {
 /* The loader lists what it loaded in this order, and a library before what it brings. */
 static bool came_with_us(void) { return dl_iterate_phdr(which_first, NULL) == OURS_FIRST; }
 
-/* Of this process; many where that cannot be found out. */
+/* The threads of this process; a large number if that cannot be found out. */
 static int count_threads(void) {
     int n = 0;
     DIR *folder = opendir("/proc/self/task");
@@ -121,16 +123,16 @@ static bool nobody_computes(void) {
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
-/* The name by which OpenBLAS takes the kernels of a level. Those for Haswell are no slower on AMD's processors than
+/* The name under which OpenBLAS has the kernels of a level. The kernels for Haswell are as fast on AMD's processors as
  * those for Zen. */
 static const char *core_of(circe__processor level) {
     static const char *const cores[] = {"PRESCOTT", "SANDYBRIDGE", "HASWELL", "SKYLAKEX"};
     return cores[level];
 }
 
-/* OpenBLAS chooses again, from the best kernels for this processor on: its build may lack the newest. The variable is
- * not set in the program's environment, which other threads may be reading: a copy with one line more stands in its
- * place meanwhile. They may hold on to it, so it stays. */
+/* Makes OpenBLAS choose again. It tries the best kernels for this processor first, since its build may lack the newest.
+ * The variable is not set in the program's environment, because other threads may be reading that. A copy with one more
+ * line replaces it for the moment; other threads may keep pointers into the copy, so it is never freed. */
 static void choose_again(circe__processor processor) {
     static char line[64], **copy;
     char **original = environ;
@@ -159,7 +161,8 @@ static void settle_note(circe__processor processor, const char *remedy) {
              name, openblas_get_corename(), has[processor], remedy);
 }
 
-/* Of a core that the user asked for: what is less than AVX2 costs a factor, AVX2 in place of AVX-512 little. */
+/* For a core that the user requested: less than AVX2 is several times slower, but AVX2 instead of AVX-512 costs
+ * little. */
 static void judge_forced(circe__processor processor) {
     char remedy[64];
     circe__processor level = circe__blas_core_level(openblas_get_corename());

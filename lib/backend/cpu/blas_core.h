@@ -4,7 +4,7 @@
 
 #include "backend/cpu/processor.h"
 
-/* What the kernels that OpenBLAS calls `core` need of a processor. A name that is not known belongs to a processor
+/* What a processor must have to run the kernels that OpenBLAS calls `core`. An unknown name belongs to a processor
  * newer than this file, and counts as CIRCE__AVX512. */
 circe__processor circe__blas_core_level(const char *core);
 

@@ -1,9 +1,9 @@
 /* OpenBLAS's buffers, claimed before they are needed.
  *
- * A thread that calls OpenBLAS works in a buffer of its pool, of 128 MB of address space at most, which stays in the
- * pool. Where there is no address space for one (ulimit -v, a limit of a batch system), its allocator asks again and
- * again, for ever. So where there is a limit, every thread of a context gets its buffer when the context is made, or
- * the context is refused; data that come later cannot take their place. */
+ * A thread that calls OpenBLAS works in a buffer from OpenBLAS's pool, which takes at most 128 MB of address space and
+ * stays in the pool. If there is no address space for a buffer (ulimit -v, the limit of a batch system), OpenBLAS's
+ * allocator retries forever. So under such a limit every thread of a context claims its buffer when the context is
+ * created, or the context is refused. Data allocated later cannot take that space. */
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -2,14 +2,14 @@
  *
  *     A = L L',   X = L^-1,   A^-1 = X' X,   Y = X' (upper triangular)        n^3 operations, a third for each
  *
- *  - L, right-looking: the blocks below a diagonal block, then the tiles of what is left. Whoever updates the next
- *    diagonal block factorises it at once, so that nobody waits for it. Nothing needs L's diagonal blocks but their
- *    inverses: those take their places, and substitution is a product, three times as fast.
+ *  - L, right-looking: first the blocks below a diagonal block, then the tiles of the remaining matrix. The thread that
+ *    updates the next diagonal block factorises it at once, so that nobody waits for it. Only the inverses of L's
+ *    diagonal blocks are needed, so these are stored instead, and substitution becomes a product, three times as fast.
  *  - X by columns: column block j of X is a forward substitution of its own, whatever the others do. It reads L, so X
  *    cannot take L's place at the same time; it is kept as Y, above the diagonal, where nothing of use is.
  *  - A^-1 = Y Y' by tiles below the diagonal, where L was; then its diagonal blocks; then the upper triangle.
  *
- * Small matrices, and on one thread those up to SERIAL_ALONE, go to LAPACK, which cannot be stopped. */
+ * LAPACK handles small matrices and, on one thread, those of up to SERIAL_ALONE rows. It cannot be interrupted. */
 #include <cblas.h>
 #include <string.h>
 
@@ -143,7 +143,8 @@ static void substitute(const inversion *v, int64_t first, int64_t c, int64_t col
     }
 }
 
-/* Work shrinks from the first to the last: from both ends in turns, neighbours have about the same between them. */
+/* The work shrinks from the first block to the last. Taking blocks from both ends in turn gives neighbours about the
+ * same amount. */
 static int64_t from_both_ends(int64_t part, int64_t parts) { return part % 2 == 0 ? part / 2 : parts - 1 - part / 2; }
 
 static void run_columns(void *user, int64_t part) {
@@ -155,7 +156,8 @@ static void run_columns(void *user, int64_t part) {
     if (c < own && !circe__stopped()) substitute(v, first, first + c, circe__min(v->width, own - c));
 }
 
-/* The first columns take n^2 operations each, all of them n^3 / 3: narrow blocks, so that the first go round. */
+/* The first columns take n^2 operations each, and all of them n^3 / 3. Narrow blocks give every thread a share of the
+ * first ones. */
 static void invert_factor(inversion *v) {
     v->width = BLOCK;
     while (v->width > LEAST_COLUMNS && 6 * v->width * v->threads > v->n) v->width /= 2;

@@ -1,4 +1,5 @@
-/* The CPU backend: picks the loops for the instruction set this machine has, or CIRCE_ISA names. */
+/* The CPU backend: picks the loops for the best instruction set of this machine, or for the one that CIRCE_ISA
+ * names. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  *
  *     A = H T H' (tridiagonal.c),   T = Z diag(w) Z' by divide and conquer,   V = H Z      about 4 n^3 operations
  *
- * Row-major lower is Fortran's upper triangle, and its eigenvectors, in columns, are rows here. LAPACK does all of it
- * on one thread, for small matrices, and where elements are so large or small that it scales them. */
+ * The row-major lower triangle is Fortran's upper one, and Fortran's columns of eigenvectors are rows here. LAPACK
+ * computes small matrices, and those whose elements are so large or small that they need scaling, on one thread. */
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -25,8 +25,8 @@ static int eigen_alone(int64_t n, double *a, double *w, double *work, int *iwork
     return info;
 }
 
-/* Numbers of the lower triangle that are neither so large nor so small that squares of them would be lost; false where
- * one is not a number. */
+/* Whether no number of the lower triangle is so large or so small that its square would be lost. False if one is
+ * NaN. */
 typedef struct scan {
     int64_t n, parts;
     const double *a;

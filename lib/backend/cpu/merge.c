@@ -253,7 +253,7 @@ static void deflate(merge *m) {
 
 /* ---- all of a merge ---------------------------------------------------------------------------------------------- */
 
-/* Of numbers z, lambda and w, n each, then Q2, n^2 and the rotations. */
+/* Lays out the scratch: z, lambda and w with n numbers each, then Q2 with n^2, then the rotations. */
 static void place(merge *m, double *work, int *iwork) {
     m->z = m->old_w = work;
     m->lambda = work + m->n;
@@ -343,7 +343,7 @@ static void scale(double *v, int64_t n, double by) {
     for (int64_t i = 0; i < n; i++) v[i] *= by;
 }
 
-/* Order from 1, right but for eigenvalues that are equal to rounding, to order from 0. */
+/* Order from 1, right except for eigenvalues that are equal to rounding, to order from 0. */
 static void sort(const double *d, int64_t n, int *order) {
     for (int64_t i = 0; i < n; i++) {
         int64_t at = i;

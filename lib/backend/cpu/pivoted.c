@@ -1,10 +1,11 @@
 /* Cholesky factorisation with diagonal pivoting of a whole matrix: P' A P = R'R, R (rank, n) in the rows of A's upper
  * triangle, as LAPACK's dpstrf.
  *
- * Panels of PANEL rows. A row of R needs the rows of its panel before it, (n - j) (j - k) operations with what is in
- * the cache; the rest of the matrix waits until the panel is done and is updated by tiles then: nearly all of the n^2
- * rank operations. The pivot is the largest that is left of the diagonal, which each part finds among its columns while
- * it makes the row. Swaps of columns reach the rows of the panel at once and those above it once per panel. */
+ * The work goes in panels of PANEL rows. A row of R needs the earlier rows of its panel: (n - j) (j - k) operations on
+ * data in the cache. The rest of the matrix is updated by tiles when the panel is done: nearly all of the n^2 rank
+ * operations. The pivot is the largest remaining diagonal element; each part finds the largest among its columns while
+ * it makes the row. Column swaps are applied to the rows of the panel at once, and to the rows above it once per
+ * panel. */
 #include <cblas.h>
 #include <math.h>
 

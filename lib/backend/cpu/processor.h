@@ -1,4 +1,4 @@
-/* What this processor can compute with, as far as our loops and the kernels of a BLAS differ by it. */
+/* The instruction sets of this processor, as far as our loops and the kernels of a BLAS depend on them. */
 #ifndef CIRCE_PROCESSOR_H
 #define CIRCE_PROCESSOR_H
 

@@ -2,11 +2,11 @@
  *
  *     c (m, n) := alpha op(a) op(b) + beta c        2 m n k operations
  *
- * Each part is one call of BLAS, which copies the rows and columns that it needs: a block of p by q costs
- * k (p q + COPY (p + q)), so blocks are as square as can be, and a product is cut only as far as that and the cost of
- * calling other threads leave a gain. Where the result is so small that blocks of it do not go round, the sum over k is
- * cut instead; the partial sums are added in the order of the parts. They lie on the caller's stack, because a training
- * step allocates nothing: at most STACK_ROOM numbers of them. */
+ * Each part is one call of BLAS, which copies the rows and columns that it needs. A block of p by q costs k (p q + COPY
+ * (p + q)), so blocks are as square as possible, and a product is cut only as long as that gains more than calling
+ * other threads costs. If the result is too small to give every thread a block, the sum over k is cut instead, and the
+ * partial sums are added in the order of the parts. They are on the caller's stack, at most STACK_ROOM numbers, because
+ * a training step allocates nothing. */
 #include <cblas.h>
 
 #include "backend/cpu/algebra.h"
@@ -209,7 +209,7 @@ static void multiply_at_once(product *p, int threads) {
         multiply(p);
 }
 
-/* Of work that takes long, so many rows of the result at once that a step has about STEP operations for each thread. */
+/* Long work is done in steps. Each takes as many rows of the result as make about STEP operations per thread. */
 static void multiply_in_parts(product *p) {
     if (p->m == 0 || p->n == 0) return;
     if (p->k == 0) p->lda = p->ldb = circe__max(p->m, p->n); /* BLAS refuses a zero distance though it reads nothing */

@@ -5,12 +5,12 @@
  *
  *     p = A v,   w = tau p - tau/2 (tau p'v) v,   A := A - v w' - w v'      over the leading (i, i)
  *
- * The updates of A wait until a panel of PANEL rows is done and are one product then; until then
- * p = A v - V'(W v) - W'(V v) with the panel's V, W (k, i), and each row is brought up to date before its turn.
- * 4/3 n^3 operations, half of them in A v, which passes over the lower triangle at the pace of memory: that is what
- * more threads are for. Each has a band of rows of A, equal areas, which stay in its cache from one step to the next.
- * It makes both products of its band, with A and with A', and its own sum p; the sums are added in the order of the
- * bands. A step is two calls of the threads: the products, then everything that goes by elements of p. */
+ * The updates of A are delayed until a panel of PANEL rows is done, and are then one product. Until then p = A v - V'(W
+ * v) - W'(V v) with the panel's V, W (k, i), and each row is brought up to date before its turn. This takes 4/3 n^3
+ * operations. Half of them are in A v, which passes over the lower triangle at the speed of memory, so more threads
+ * help. Each thread has a band of rows of A, with equal areas, which stays in its cache from one step to the next. It
+ * makes both products of its band, with A and with A', and its own sum p; the sums are added in the order of the bands.
+ * A step calls the threads twice: for the products, and for everything elementwise in p. */
 #include "backend/cpu/tridiagonal.h"
 
 #include <cblas.h>

@@ -122,7 +122,7 @@ __global__ __launch_bounds__(1024) void add_ridge(double *K, int64_t n, double r
     if (threadIdx.x == 0) *sound = ridge >= 16.0 * DBL_EPSILON * trace;
 }
 
-/* A warp a block, a lane a column of its inverse, row by row. */
+/* One warp per block, one lane per column of its inverse, row by row. */
 __global__ __launch_bounds__(EDGE) void invert_blocks(const double *L, int64_t n, double *out) {
     __shared__ double l[EDGE][EDGE + 1], x[EDGE][EDGE + 1];
     int64_t first = (int64_t)blockIdx.x * EDGE;

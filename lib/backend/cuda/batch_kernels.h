@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* Rows of a data set: index[0..n), or the first n where index is NULL; an index not below `rows` gives NaN. */
+/* Rows of a data set: index[0..n), or the first n if index is NULL; an index not below `rows` gives NaN. */
 typedef struct circe__cuda_rows {
     circe__cuda_points points;
     int double_precision;
@@ -34,7 +34,7 @@ int circe__cuda_gram(const circe__cuda_kernel *kernel, const double *a, int64_t 
 /* K (n, n) := HKH; means (n + 1) is scratch. */
 int circe__cuda_center(double *K, int64_t n, double *means, void *stream);
 
-/* The diagonal of K (n, n) += ridge. `sound` := 0 where the ridge is lost in the rounding of the trace, or the trace is
+/* The diagonal of K (n, n) += ridge. `sound` := 0 if the ridge is lost in the rounding of the trace, or the trace is
  * not finite; else 1. */
 int circe__cuda_add_ridge(double *K, int64_t n, double ridge, int *sound, void *stream);
 
@@ -44,7 +44,7 @@ int circe__cuda_invert_blocks(const double *L, int64_t n, double *out, void *str
 /* Above the diagonal: 0. */
 int circe__cuda_clear_upper(double *K, int64_t n, void *stream);
 
-/* Both triangles of K (n, n) from the lower one: scale K, or I - scale K where complement; NaN where `info` is not 0 or
+/* Both triangles of K (n, n) from the lower one: scale K, or I - scale K where complement; NaN if `info` is not 0 or
  * `sound` is. */
 int circe__cuda_mirror(double *K, int64_t n, double scale, int complement, const int *info, const int *sound,
                        void *stream);
@@ -65,8 +65,8 @@ int circe__cuda_kci_witness(const circe__cuda_kernel *kernel, const double *y, i
 /* Pivots that a regression of low rank may have. */
 enum { CIRCE__CUDA_BATCH_RANK = 96 };
 
-/* F (CIRCE__CUDA_BATCH_RANK, n) with F'F the kernel matrix of points (n, cols), but for a trace of at most `limit` and
- * at most `tolerance` of its own; rows beyond the rank are 0. left (n) is scratch. */
+/* F (CIRCE__CUDA_BATCH_RANK, n) with F'F the kernel matrix of points (n, cols), except for a trace of at most `limit`
+ * and at most `tolerance` of its own; rows beyond the rank are 0. left (n) is scratch. */
 typedef struct circe__cuda_lowrank_job {
     circe__cuda_kernel kernel;
     const double *points;
@@ -87,7 +87,7 @@ typedef struct circe__cuda_lowrank_pair {
 /* clusters: the device has clusters of blocks (sm_90) and CIRCE__CUDA_LARGE_BYTES of shared memory a block. */
 int circe__cuda_lowrank_factor(const circe__cuda_lowrank_pair *jobs, int clusters, void *stream);
 
-/* X := L^-1 with L L' = S + ridge I within the rank, 0 beyond; NaN where the rank is -1. Both are square, of
+/* X := L^-1 with L L' = S + ridge I within the rank, 0 beyond; NaN if the rank is -1. Both are square, of
  * CIRCE__CUDA_BATCH_RANK. */
 int circe__cuda_lowrank_invert(const circe__cuda_lowrank_pair *jobs, void *stream);
 
@@ -105,7 +105,7 @@ typedef struct circe__cuda_side {
  * leaves, relative to a column's largest number. */
 int circe__cuda_gcm_load(const circe__cuda_side *side, double *others, int64_t m, double noise, void *stream);
 
-/* r := scale r of a solve; NaN where info is not 0 or sound is. `count` numbers. */
+/* r := scale r of a solve; NaN if info is not 0 or sound is. `count` numbers. */
 int circe__cuda_gcm_scale(double *r, int64_t count, double scale, const int *info, const int *sound, void *stream);
 
 /* r := points - r of a side. */
@@ -124,7 +124,7 @@ typedef struct circe__cuda_gcm {
     int combine; /* circe_gcm_combine */
     double sharpness;
     double *mean, *variance, *T, *weight, *first, *last; /* (p, q) */
-    int *winner;                                         /* max: the pair; -1 where there is none, -2: NaN */
+    int *winner;                                         /* max: the pair; -1 if there is none, -2: NaN */
     double *value;
     double *gradient, *inner; /* (p, n) */
 } circe__cuda_gcm;

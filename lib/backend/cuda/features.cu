@@ -2,9 +2,10 @@
  *
  *     K_z (n, r_z) = k(z, pivots),  f_z = K_z L_z^-T,  m = (K_y L_y^-T) C or K_y W,  zeta = f_z - m
  *
- * Float64 throughout (docs/math.md, section 2: float32 could not carry L^-1). The matrices are a hundred wide, so the
- * products are a block's tile each, without a library. Rows go through scratch in blocks, but for f_z: of the points
- * outside the holdout's span it is needed once more (outside.cu). */
+ * Everything is float64, because float32 could not represent L^-1 accurately enough (docs/math.md, section 2). The
+ * matrices are about a hundred columns wide, so each thread block computes one tile of a product and no library is
+ * needed. Rows pass through scratch in blocks. Only f_z is kept whole: outside.cu needs it for the points outside the
+ * holdout's span. */
 #include <cuda_runtime.h>
 
 #include "backend/cuda/values.cuh"
@@ -15,7 +16,7 @@ using circe::kernel_value;
 
 enum { THREADS = 256, EDGE = 32, DEPTH = 16, BLOCK_ROWS = 16384 };
 
-/* out(i, j) = k(a_i, b_j); a thread an element. */
+/* out(i, j) = k(a_i, b_j), one thread per element. */
 template <typename real>
 __global__ __launch_bounds__(THREADS) void gram(const __grid_constant__ circe__cuda_kernel k, const real *a,
                                                 int64_t ld_a, int64_t n, const double *b, int64_t ld_b, int64_t r,
@@ -24,7 +25,7 @@ __global__ __launch_bounds__(THREADS) void gram(const __grid_constant__ circe__c
     if (e < n * r) out[e] = kernel_value(k, a + e / r * ld_a, b + e % r * ld_b);
 }
 
-/* out (n, m) := A (n, k) B (k, m), or base - A B where there is a base; all row-major and contiguous but for out. */
+/* out (n, m) := A (n, k) B (k, m), or base - A B where there is a base; all row-major and contiguous except for out. */
 template <typename real>
 __global__ __launch_bounds__(THREADS) void product(int64_t n, int64_t m, int64_t k, const double *A, const double *B,
                                                    const double *base, real *out, int64_t ld) {

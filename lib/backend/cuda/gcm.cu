@@ -1,6 +1,6 @@
 /* GCM between the products of matrices: units and noise of columns, the basis of least squares, the table T, the number
  * made of it, its gradient by the residuals. Formulas: lib/measures/gcm.c and residuals.c. Columns are contiguous, a
- * block has a column for itself, a warp a pair of columns. */
+ * each block works on one column, and each warp on one pair of columns. */
 #include "backend/cuda/batch_kernels.h"
 
 #include <cuda_runtime.h>
@@ -87,7 +87,7 @@ __global__ __launch_bounds__(THREADS) void settle_side(const __grid_constant__ c
 
 /* ---- least squares --------------------------------------------------------------------------------------- */
 
-/* out[k] := a_k . b over m, the rows a_k of (count, N); a warp a row. Ends in step. */
+/* out[k] := a_k . b over m, the rows a_k of (count, N), one warp per row. Ends with all threads in step. */
 __device__ void dots(const double *a, int64_t count, int64_t N, const double *b, int64_t m, double *out) {
     int lane = threadIdx.x % 32;
     __syncthreads();
@@ -116,7 +116,7 @@ __device__ void centre_columns(double *C, int64_t d, int64_t m, int64_t N) {
     __syncthreads();
 }
 
-/* The column of which the largest share is not in the span yet; -1 where all that is left is rounding. Every thread
+/* The column of which the largest share is not in the span yet; -1 if all that is left is rounding. Every thread
  * finds it by itself. */
 __device__ int64_t next_column(const double *left, int64_t d, double least, const double *own) {
     int64_t best = -1;

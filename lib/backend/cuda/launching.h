@@ -69,8 +69,8 @@ size_t circe__cuda_job_bytes(const circe__cuda_job *job);
 int circe__cuda_job_launch(const circe__cuda_job *job, void *scratch, int overlap, void *stream);
 
 /* Residual features zeta (n, rank_z + extra): first k(z, pivots_z) inverse_z - m, m = k(y, pivots_y) inverse_y weights,
- * all in float64 but for the points and zeta. Low rank: pivots_y (rank_y, .) and inverse_y (rank_y, rank_y) are of the
- * basis of y. Dense: pivots_y are the holdout's y and inverse_y is NULL. The inverses are those of the transposed
+ * all in float64 except for the points and zeta. Low rank: pivots_y (rank_y, .) and inverse_y (rank_y, rank_y) are of
+ * the basis of y. Dense: pivots_y are the holdout's y and inverse_y is NULL. The inverses are those of the transposed
  * factors, row-major. Then the columns of circe__cuda_outside. */
 typedef struct circe__cuda_zeta {
     int double_precision;

@@ -1,6 +1,6 @@
-/* A regression of a batch on itself by a factor of low rank: pivots of the kernel matrix, and the inverse of a small
- * triangle. A batch has some dozens of pivots, and blocks wait for each other at every one, so they are few: two
- * regressions at a time take no longer than one. Formulas: lib/cuda/lowrank.c. */
+/* A regression of a batch on itself by a low-rank factor: pivots of the kernel matrix, and the inverse of a small
+ * triangle. A batch has some dozens of pivots, and blocks wait for each other at every pivot, so only a few blocks are
+ * used. Two regressions therefore run side by side in the time of one. Formulas: lib/cuda/lowrank.c. */
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
@@ -45,8 +45,8 @@ __device__ void wait_for_team() {
 #endif
 }
 
-/* Of the team's threads, for every one of them. `turn` is 0 and 1 by turns: what was told at one is read before anybody
- * tells at the next but one. Between two calls all threads of a block meet. */
+/* The survey over all threads of the team, for each of them. `turn` alternates between 0 and 1: whatever was written
+ * for one turn is read before anybody writes for that turn again. All threads of a block meet between two calls. */
 template <int BLOCKS>
 __device__ survey survey_team(survey s, int turn) {
     __shared__ survey parts[32];
@@ -125,7 +125,7 @@ __global__ __launch_bounds__(WIDE) void factor(const __grid_constant__ circe__cu
 
 /* ---- a small triangle ------------------------------------------------------------------------------------ */
 
-/* With l = M D M', M a unit lower triangle: x := M^-1, and D stays on the diagonal of l; false where it is not positive
+/* With l = M D M', M a unit lower triangle: x := M^-1, and D stays on the diagonal of l; false if it is not positive
  * definite. Eliminating column k from the rows below it does both, one barrier a column. A warp has a row, a lane the
  * columns: those up to k are x's, the others l's. */
 __device__ bool eliminate(double *l, double *x, int r) {
@@ -147,7 +147,7 @@ __device__ bool eliminate(double *l, double *x, int r) {
     return fine;
 }
 
-/* X (RANK, RANK) := the inverse D^-1/2 M^-1 of the Cholesky factor of S + ridge I within the rank, 0 beyond; NaN where
+/* X (RANK, RANK) := the inverse D^-1/2 M^-1 of the Cholesky factor of S + ridge I within the rank, 0 beyond; NaN if
  * there is none. */
 __global__ __launch_bounds__(WIDE) void invert(const __grid_constant__ circe__cuda_lowrank_pair jobs) {
     extern __shared__ double memory[];

@@ -1,6 +1,6 @@
 /* A measure on a CUDA device, from its features to its gradient, without a matrix of pairs in memory.
  *
- *     y (n, d_y), zeta (n, q), x (n, d)    device memory, of a data set behind an index where there is one
+ *     y (n, d_y), zeta (n, q), x (n, d)    device memory, of a data set behind an index if there is one
  *     Q_ij = k(y_i, y_j) zeta_i.zeta_j,  G from Q by its row sums (device.h),  P = G o K_xx
  *     value = sum P,   grad_i = rate sum_j P_ij (x_i - x_j)
  *
@@ -13,7 +13,8 @@
  *
  * Why slots and not atomic additions: the same inputs give the same bits. Tiles are grouped into at most SLOTS strips
  * and a block takes a pair of strips, so scratch is SLOTS times x. Why Q twice: q + d_y of its 2q + 2d_y + 4d
- * operations a pair cost less than writing and reading a matrix. Distances are sums of squared differences, never |a|^2
+ * operations per pair cost less than writing and reading a matrix. Distances are sums of squared differences, never
+ * |a|^2
  * + |b|^2 - 2ab, which would lose what float32 has. sum_j P_ij (x_i - x_j) is taken as x_i sum_j P_ij - sum_j P_ij x_j
  * with x less its mean over the tile, so that nothing cancels but what must. */
 #include "backend/cuda/gradient.cuh"

@@ -4,7 +4,7 @@
 
 namespace circe {
 
-/* The larger one; NaN where either is. */
+/* The larger one; NaN if either is. */
 __device__ __forceinline__ double larger(double a, double b) { return a > b || a != a ? a : b; }
 
 template <bool LARGEST>

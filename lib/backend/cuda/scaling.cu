@@ -1,13 +1,13 @@
 /* Features scaled to their kernel, on the device (lib/measures/scaling.c has the formulas, pairs.h the pairs).
  *
  *     normalize   x^ (n, d) in float64, with 1/norm of the rows or mean and 1/sd of the columns
- *     pairs       D_p of every factor and of x itself, a warp a pair
+ *     pairs       D_p of every factor and of x itself, one warp per pair
  *     select      one block: the median of D, the widths, the figures
  *     multiply    out = x^ / s, elementwise
  *
- * The width stays in device memory, from which `multiply` reads it: nothing waits. The median is found bit by bit: of
- * numbers that are not negative the order is that of their bits, and 63 counts over the block settle the k-th smallest
- * exactly, in an order that cannot vary. */
+ * The width stays in device memory, where `multiply` reads it, so the host never waits. The median is found bit by bit:
+ * non-negative numbers are ordered like their bits, so 63 counts over the block determine the k-th smallest exactly, in
+ * a fixed order. */
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/scaling_kernels.h"
 #include "backend/cuda/values.cuh"

@@ -1,4 +1,4 @@
-/* What pivoting must know of the points: the largest residual, the lowest point of those that have it, and the sum. */
+/* What pivoting needs to know about the points: the largest residual, the lowest point that has it, and the sum. */
 #ifndef CIRCE_BACKEND_CUDA_SURVEY_CUH
 #define CIRCE_BACKEND_CUDA_SURVEY_CUH
 
@@ -24,12 +24,12 @@ __device__ __forceinline__ survey survey_warp(survey s) {
     return s;
 }
 
-/* The first lane's, for all: with NaN among them, lanes may have come to other results. */
+/* All lanes take the first lane's result, because lanes may disagree if there are NaNs. */
 __device__ __forceinline__ survey survey_agreed(survey s) {
     return {__shfl_sync(0xffffffffu, s.best, 0), __shfl_sync(0xffffffffu, s.at, 0), __shfl_sync(0xffffffffu, s.sum, 0)};
 }
 
-/* Of the first n of these, for every thread; n is 32 at most. */
+/* Combines the first n surveys, at most 32, for every thread. */
 __device__ __forceinline__ survey survey_parts(const survey *parts, int n) {
     int lane = threadIdx.x % 32;
     return survey_agreed(survey_warp(lane < n ? parts[lane] : survey{-1, 0, 0}));

@@ -89,7 +89,7 @@ __device__ void product_any(const args<real> &a, M &m, real (&Q)[S::MI][S::MJ]) 
         for (int j = 0; j < S::MJ; j++) Q[i][j] *= K[i][j];
 }
 
-/* Zero where there are no points, and on the diagonal where asked. */
+/* Zero where there are no points, and on the diagonal if requested. */
 template <typename S, typename real>
 __device__ __forceinline__ void mask(const args<real> &a, int64_t i0, int64_t j0, bool diagonal,
                                      real (&W)[S::MI][S::MJ]) {
