@@ -70,7 +70,7 @@ static circe_status factor_rows(const circe_context *context, const circe_kernel
     double *F = NULL;
     void *scratch = NULL;
     int64_t capacity = circe__min(most, n);
-    circe_status status = circe__resolve(kernel, dim, name, &factors);
+    circe_status status = circe__resolve(context, kernel, dim, name, &factors);
     if (status != CIRCE_OK) return status;
     F = circe__alloc(context, capacity * n, sizeof *F);
     scratch = circe__alloc(context, (int64_t)loops->factor_bytes(n, dim, context->threads), 1);
