@@ -76,6 +76,8 @@ def _columns_of(data) -> Iterator[Tuple[Any, Any]]:
     if isinstance(data, dict):
         for name, values in data.items():
             yield name, values if hasattr(values, "__len__") and hasattr(values, "dtype") else _listed(values, name)
+    elif hasattr(data, "collect") and not hasattr(data, "__len__"):  # polars: a query that has not been run
+        raise errors.DTypeError(f"data is a {type(data).__name__}, which holds no rows yet: pass data.collect()")
     elif hasattr(data, "columns") and hasattr(data, "iloc"):
         for c, name in enumerate(data.columns):
             yield name, data.iloc[:, c]
