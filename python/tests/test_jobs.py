@@ -170,6 +170,12 @@ def test_categoricals_that_are_not_used_do_no_harm(trained):
     assert circe.test_many(frame, [("x", "e", "y")])[0].p_value == circe.test_many(TABLE, [("x", "e", "y")])[0].p_value
 
 
+def test_a_query_that_has_not_been_run_is_refused(trained):
+    polars = pytest.importorskip("polars")
+    with pytest.raises(circe.DTypeError, match=r"data is a LazyFrame, which holds no rows yet: pass data.collect\(\)"):
+        trained.predict(polars.DataFrame(TABLE).lazy())
+
+
 def test_decimals_are_numbers(trained):
     """What databases give."""
     decimals = {**TABLE, "x": [decimal.Decimal(repr(float(v))) for v in TABLE["x"]]}
