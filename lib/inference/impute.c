@@ -133,7 +133,8 @@ static circe_status all_donors(const circe_context *context, const sheet *s, uin
                 CIRCE_ERR_VALUE,
                 "no other row has all the cells that are missing in row %lld; leave such rows out (missing: drop)",
                 (long long)i);
-        circe_status status = circe__progress(context, "missing cells", i + 1, s->n); /* a row takes a look at all rows */
+        /* At every such row: each takes a look at all rows. */
+        circe_status status = circe__progress(context, "missing cells", i + 1, s->n);
         if (status != CIRCE_OK) return status;
     }
     return CIRCE_OK;

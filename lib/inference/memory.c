@@ -132,8 +132,9 @@ static void tidy(circe_test_memory *m) {
 circe_status circe__memory_begin(const circe_context *context, circe_test_memory *m) {
     if (m == NULL) return CIRCE_OK;
     if (m->context != context)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "the memory of tests belongs to another context; tests that share a memory "
-                                              "share its context");
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "the memory of tests belongs to another context; tests that share a memory "
+                          "share its context");
     if (m->bytes > m->most) tidy(m);
     return CIRCE_OK;
 }

@@ -690,12 +690,13 @@ static void every_context_frees_its_own(void **state) {
                  {CIRCE_METHOD_DENSE, 60, 1, "gaussian(0.5)"},
                  {CIRCE_METHOD_RFF, 60, 1, "gaussian(0.5)"},
                  {CIRCE_METHOD_LOWRANK, 900, 10, "gaussian(2)"}}; /* features without coordinates */
-    static test_allocator every[COUNT(cases)][3]; /* outlive the contexts */
+    static test_allocator every[COUNT(cases)][3];                 /* outlive the contexts */
     for (int64_t k = 0; k < COUNT(cases); k++) {
         test_allocator *counters = every[k];
         circe_context *contexts[3] = {counting_context(&counters[0]), counting_context(&counters[1]),
                                       counting_context(&counters[2])};
-        data holdout = smooth_data(141, cases[k].holdout, 1, cases[k].dim_z), all = smooth_data(143, 80, 1, cases[k].dim_z);
+        data holdout = smooth_data(141, cases[k].holdout, 1, cases[k].dim_z),
+             all = smooth_data(143, 80, 1, cases[k].dim_z);
         circe_kernel *kernel_y = NULL, *kernel_z = NULL;
         circe_cme *cme = NULL;
         circe_features *features = NULL;
@@ -985,5 +986,5 @@ TEST_MAIN("cme", TEST(units_do_not_count), TEST(the_edge_is_told), TEST(lowrank_
           TEST(lowrank_of_many_rows), TEST(loo_equals_refitting), TEST(best_cell_is_the_model), TEST(round_trip),
           TEST(load_refuses), TEST(checksum), TEST(without_checksum), TEST(auto_chooses),
           TEST(rank_is_judged_beforehand), TEST(unsafe_ridge), TEST(constant_y), TEST(constant_z), TEST(categories),
-          TEST(cached_features), TEST(implicit_features), TEST(every_context_frees_its_own), TEST(memory_limit), TEST(bad_arguments),
-          TEST(progress_and_cancel), TEST(arithmetic_is_given_back))
+          TEST(cached_features), TEST(implicit_features), TEST(every_context_frees_its_own), TEST(memory_limit),
+          TEST(bad_arguments), TEST(progress_and_cancel), TEST(arithmetic_is_given_back))

@@ -83,7 +83,8 @@ static void stopped(void **state) {
     circe_test_result result;
     sample s = draw(4, 60, 0.0);
     punch(&s.x, 7, 1000);
-    assert_refused(circe_test_impute(context, &s.x, &s.y, &s.z, &options, 5, &result), CIRCE_ERR_CANCELLED, "missing cells");
+    assert_refused(circe_test_impute(context, &s.x, &s.y, &s.z, &options, 5, &result), CIRCE_ERR_CANCELLED,
+                   "missing cells");
 }
 
 TEST_MAIN("impute", TEST(nothing_missing_is_the_test_itself), TEST(levels_and_power),
