@@ -14,6 +14,7 @@
 typedef struct column {
     double *numbers; /* (rows), or */
     char **texts;    /* (rows) */
+    bool categories; /* the texts are, by themselves */
 } column;
 
 struct circe_table {
@@ -61,6 +62,7 @@ uint64_t memory_table_hash(const circe_table *table) {
             const char *text = of->texts[i] != NULL ? of->texts[i] : "\1";
             hash = circe__hash(hash, text, strlen(text) + 1);
         }
+        if (of->categories) hash = circe__hash(hash, &of->categories, sizeof of->categories);
     }
     return hash;
 }
@@ -87,7 +89,7 @@ circe_status circe_table_add_numbers(circe_table *table, const char *name, const
     return add_column(table, name, (column){.numbers = numbers});
 }
 
-circe_status circe_table_add_texts(circe_table *table, const char *name, const char *const *texts) {
+static circe_status add_texts(circe_table *table, const char *name, const char *const *texts, bool categories) {
     circe_status status = check_name(table, name);
     if (status != CIRCE_OK) return status;
     char **copies = calloc((size_t)table->rows, sizeof *copies);
@@ -97,9 +99,17 @@ circe_status circe_table_add_texts(circe_table *table, const char *name, const c
         copies[i] = io_to_utf8(texts[i], strlen(texts[i]));
         had = copies[i] != NULL;
     }
-    if (had) return add_column(table, name, (column){.texts = copies});
+    if (had) return add_column(table, name, (column){.texts = copies, .categories = categories});
     free_texts(copies, table->rows);
     return io__no_memory(table_name);
+}
+
+circe_status circe_table_add_texts(circe_table *table, const char *name, const char *const *texts) {
+    return add_texts(table, name, texts, false);
+}
+
+circe_status circe_table_add_categories(circe_table *table, const char *name, const char *const *texts) {
+    return add_texts(table, name, texts, true);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -158,7 +168,7 @@ static circe_status read_texts(char *const *texts, const io_reading *how, bool n
 static circe_status read_column(const column *from, const io_reading *how, int64_t index, io_table *out, int64_t c) {
     const circe_mat *m = &out->values;
     double *cells = (double *)m->data + c;
-    bool named = io__is_named(how, out->names[c], (size_t)index);
+    bool named = io__is_named(how, out->names[c], (size_t)index) || from->categories;
     for (int64_t i = 0; from->numbers != NULL && i < m->rows; i++) cells[i * m->ld] = from->numbers[i];
     circe_status status =
         from->texts != NULL ? read_texts(from->texts, how, named, out, c) : io__array_column_as(out, how, c, named);

@@ -135,7 +135,7 @@ static circe_status fill_gram(const circe__holdout *holdout, const circe_kernel 
     const circe_context *context = holdout->context;
     circe_kernel_factor *factors = NULL;
     int64_t d = holdout->dim_y, rows = p->K.local_rows, cols = p->K.local_cols;
-    circe_status status = circe__resolve(kernel_y, d, "y", &factors);
+    circe_status status = circe__resolve(context, kernel_y, d, "y", &factors);
     if (status != CIRCE_OK) return status;
     double *a = points_here(holdout, p, holdout->y, d, false), *b = points_here(holdout, p, holdout->y, d, true);
     void *scratch =

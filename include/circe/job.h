@@ -20,6 +20,8 @@ CIRCE_API void circe_table_free(circe_table *table);
 CIRCE_API circe_status circe_table_add_numbers(circe_table *table, const char *name, const double *values,
                                                int64_t stride);
 CIRCE_API circe_status circe_table_add_texts(circe_table *table, const char *name, const char *const *texts);
+/* Texts that are categories whatever they look like, without the option `categories`. */
+CIRCE_API circe_status circe_table_add_categories(circe_table *table, const char *name, const char *const *texts);
 CIRCE_API int64_t circe_table_rows(const circe_table *table);
 
 /* Callbacks while a job runs; any of them may be NULL. */

@@ -21,7 +21,7 @@ enum {
 circe_status circe__basis_init(const circe_context *context, const circe_kernel *kernel, int64_t dim, const char *name,
                                circe__basis *basis) {
     *basis = (circe__basis){.context = context, .dim = dim};
-    circe_status status = circe__resolve(kernel, dim, name, &basis->factors);
+    circe_status status = circe__resolve(context, kernel, dim, name, &basis->factors);
     if (status == CIRCE_OK) basis->n_factors = circe_kernel_n_factors(kernel);
     return status;
 }

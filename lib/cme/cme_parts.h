@@ -266,9 +266,9 @@ typedef struct circe__implicit {
     circe_mat m, h; /* (n, r) */
 } circe__implicit;
 
-/* For n points, in the dtype. `implicit` is the caller's to free, also after a failure. */
-circe_status circe__implicit_fill(const circe_cme *cme, const double *y, const double *z, int64_t n, circe_dtype dtype,
-                                  circe__implicit *implicit);
+/* For n points, in the dtype. `implicit` is the caller's to free, from `context`, also after a failure. */
+circe_status circe__implicit_fill(circe_context *context, const circe_cme *cme, const double *y, const double *z,
+                                  int64_t n, circe_dtype dtype, circe__implicit *implicit);
 void circe__implicit_free(const circe_context *context, circe__implicit *implicit);
 
 /* The implicit features of a data set, NULL if it has zeta. */

@@ -33,7 +33,7 @@ static double *holdout_features_z(const circe__holdout *holdout) {
 static circe_status fill_gram(const circe__holdout *holdout, const circe_kernel *kernel_y, double *K) {
     const circe_context *context = holdout->context;
     circe_kernel_factor *factors = NULL;
-    circe_status status = circe__resolve(kernel_y, holdout->dim_y, "y", &factors);
+    circe_status status = circe__resolve(context, kernel_y, holdout->dim_y, "y", &factors);
     if (status != CIRCE_OK) return status;
     void *scratch =
         circe__alloc(context, (int64_t)circe__gram_bytes(context, CIRCE_FLOAT64, holdout->rows, holdout->dim_y), 1);

@@ -29,7 +29,7 @@ typedef struct layout {
 static circe_status fill_blocks(const circe_cme *cme, const circe__basis *basis, layout l, const double *y,
                                 const double *z, circe_features *features) {
     enum { BLOCK = 2048 };
-    circe_context *context = cme->context;
+    circe_context *context = features->context;
     int64_t N = features->zeta.rows, rows = circe__min(N, BLOCK);
     circe_workspace *workspace = NULL;
     double *f = circe__alloc(context, rows * l.extended, sizeof *f);
@@ -63,7 +63,7 @@ static circe_status no_memory_for(circe_mat mat) { return mat.data == NULL ? CIR
 
 static circe_status build_zeta(const circe_cme *cme, const circe__basis *basis, const double *y64, const double *z64,
                                circe_features *features) {
-    circe_context *context = cme->context;
+    circe_context *context = features->context;
     circe_dtype dtype = features->y.dtype;
     int64_t rank = cme->z_basis.rank, n = features->y.rows;
     /* Points beyond the holdout's span have large coordinates along its weakest pivots: then none is left out. */
@@ -83,7 +83,7 @@ static circe_status build_zeta(const circe_cme *cme, const circe__basis *basis, 
 static circe_status build(const circe_cme *cme, const circe_mat *y, const double *y64, const double *z64,
                           circe_dtype dtype, circe_features *features) {
     enum { MAX_RANK = 1024 }; /* from here on implicit features are made sooner and are faster */
-    circe_context *context = cme->context;
+    circe_context *context = features->context;
     circe__basis basis = {0};
     double accuracy = circe__accuracy(cme, dtype);
     features->y =
@@ -96,7 +96,7 @@ static circe_status build(const circe_cme *cme, const circe_mat *y, const double
     if (status == CIRCE_OK)
         status = build_zeta(cme, &basis, y64, z64, features);
     else if (status == CIRCE_ERR_RANK)
-        status = circe__implicit_fill(cme, y64, z64, y->rows, dtype, &features->implicit);
+        status = circe__implicit_fill(context, cme, y64, z64, y->rows, dtype, &features->implicit);
     circe__basis_free(&basis);
     return status;
 }

@@ -368,7 +368,7 @@ static circe_status keep_points(circe_cme *cme, const circe__holdout *holdout) {
     circe_context *context = cme->context;
     bool rff = holdout->options->method == CIRCE_METHOD_RFF;
     if (cme->info.solver == CIRCE_METHOD_DENSE || rff) {
-        circe_status status = circe__resolve(cme->kernel_y, holdout->dim_y, "y", &cme->y_factors);
+        circe_status status = circe__resolve(cme->context, cme->kernel_y, holdout->dim_y, "y", &cme->y_factors);
         if (status != CIRCE_OK) return status;
         cme->points_y = circe__alloc(context, holdout->rows * holdout->dim_y, sizeof(double));
         if (cme->points_y == NULL) return CIRCE_ERR_MEMORY;

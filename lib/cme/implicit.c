@@ -15,8 +15,7 @@
 #include "cme/cme_parts.h"
 
 /* T (r, r_z): its rows span those of the weights. The caller frees it. */
-static circe_status span_of_means(const circe_cme *cme, double **T, int64_t *r) {
-    const circe_context *context = cme->context;
+static circe_status span_of_means(const circe_context *context, const circe_cme *cme, double **T, int64_t *r) {
     int64_t rank_z = cme->z_basis.rank;
     int64_t rows = cme->info.solver == CIRCE_METHOD_LOWRANK ? cme->y_basis.rank : cme->info.rows;
     *r = circe__min(rows, rank_z);
@@ -48,8 +47,7 @@ static void free_block(const circe_context *context, block *b) {
     circe__free(context, b->scratch);
 }
 
-static circe_status make_block(const circe_cme *cme, int64_t rows, int64_t r, block *b) {
-    circe_context *context = cme->context;
+static circe_status make_block(circe_context *context, const circe_cme *cme, int64_t rows, int64_t r, block *b) {
     int64_t rank_z = cme->z_basis.rank;
     b->f = circe__alloc(context, rows * rank_z, sizeof *b->f);
     b->mean = circe__alloc(context, rows * rank_z, sizeof *b->mean);
@@ -74,19 +72,18 @@ static circe_status fill_block(const circe_cme *cme, const double *T, int64_t r,
     return CIRCE_OK;
 }
 
-circe_status circe__implicit_fill(const circe_cme *cme, const double *y, const double *z, int64_t n, circe_dtype dtype,
-                                  circe__implicit *implicit) {
+circe_status circe__implicit_fill(circe_context *context, const circe_cme *cme, const double *y, const double *z,
+                                  int64_t n, circe_dtype dtype, circe__implicit *implicit) {
     enum { BLOCK = 2048 };
-    circe_context *context = cme->context;
     size_t size = circe_dtype_size(dtype);
     int64_t r = 0, dim_z = cme->info.dim_z;
     double *T = NULL;
     block b = {0};
-    circe_status status = span_of_means(cme, &T, &r);
+    circe_status status = span_of_means(context, cme, &T, &r);
     if (status == CIRCE_OK)
         status = circe__memory_check(context, (double)size * (double)n * (double)(2 * r + dim_z),
                                      "the residual features of this data set", "compute them for each batch instead");
-    if (status == CIRCE_OK) status = make_block(cme, circe__min(n, BLOCK), r, &b);
+    if (status == CIRCE_OK) status = make_block(context, cme, circe__min(n, BLOCK), r, &b);
     if (status != CIRCE_OK) goto done;
     implicit->z = circe__mat(circe__alloc(context, n * dim_z, size), n, dim_z, dtype);
     implicit->m = circe__mat(circe__alloc(context, n * r, size), n, r, dtype);

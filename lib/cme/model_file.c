@@ -283,7 +283,7 @@ static circe_status read_y(const reader *r, circe_cme *cme) {
         cme->info.rank_y = cme->info.rows;
         status = read_tensor(r, "y.points", &cme->info.rows, cme->info.dim_y, &cme->points_y);
     }
-    if (status == CIRCE_OK) status = circe__resolve(cme->kernel_y, cme->info.dim_y, "y", &cme->y_factors);
+    if (status == CIRCE_OK) status = circe__resolve(cme->context, cme->kernel_y, cme->info.dim_y, "y", &cme->y_factors);
     if (status == CIRCE_OK && cme->info.method == CIRCE_METHOD_RFF) {
         circe__free(r->context, cme->points_y);
         cme->points_y = NULL;

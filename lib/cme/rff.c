@@ -208,8 +208,8 @@ static circe_status create(circe__holdout *holdout, const circe_kernel *kernel_y
     *regression = (circe__regression){0}; /* moved */
     rff->n_factors_y = circe_kernel_n_factors(kernel_y);
     rff->n_factors_z = circe_kernel_n_factors(kernel_z);
-    status = circe__resolve(kernel_y, holdout->dim_y, "y", &rff->factors_y);
-    if (status == CIRCE_OK) status = circe__resolve(kernel_z, holdout->dim_z, "z", &rff->factors_z);
+    status = circe__resolve(context, kernel_y, holdout->dim_y, "y", &rff->factors_y);
+    if (status == CIRCE_OK) status = circe__resolve(context, kernel_z, holdout->dim_z, "z", &rff->factors_z);
     if (status == CIRCE_OK) status = check_factors(rff->factors_y, rff->n_factors_y, "y");
     if (status == CIRCE_OK) status = check_factors(rff->factors_z, rff->n_factors_z, "z");
     if (status == CIRCE_OK) {

@@ -31,7 +31,7 @@ static circe_status dense_spectrum(circe__fitter *f, const circe__holdout *holdo
     const double *y = f->blocks[CIRCE__FIT_Y];
     circe__cuda_kernel kernel;
     circe_kernel_factor *factors = NULL;
-    circe_status status = circe__resolve(kernel_y, holdout->dim_y, "y", &factors);
+    circe_status status = circe__resolve(holdout->context, kernel_y, holdout->dim_y, "y", &factors);
     if (status == CIRCE_OK)
         status = circe__cuda_kernel_of((circe__factors){factors, circe_kernel_n_factors(kernel_y)}, "y", &kernel);
     circe__free(holdout->context, factors);

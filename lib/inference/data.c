@@ -332,7 +332,7 @@ static circe_status take_variable(circe__data *data, const circe_mat *mat, const
     if (kernel == NULL) circe__standardize(v->points, data->n, rows, v->dim);
     status = circe__bind_kernel(data, v, kernel);
     circe_kernel_factor *resolved = NULL;
-    if (status == CIRCE_OK) status = circe__resolve(v->kernel, v->dim, name, &resolved);
+    if (status == CIRCE_OK) status = circe__resolve(data->context, v->kernel, v->dim, name, &resolved);
     circe__free(data->context, resolved);
     return status;
 }
@@ -365,7 +365,7 @@ circe_status circe__data_begin(circe_context *context, const circe_mat *x, const
     *data = (circe__data){.context = context};
     if (context == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context must not be NULL");
     circe_status status = circe__test_fill(options, &data->options);
-    if (status == CIRCE_OK) circe__memory_tidy(data->options.memory);
+    if (status == CIRCE_OK) status = circe__memory_begin(context, data->options.memory);
     if (status == CIRCE_OK) status = check_shapes(x, y, z);
     if (status == CIRCE_OK) status = check_auxiliary(&data->options, y, z);
     if (status != CIRCE_OK) return status;

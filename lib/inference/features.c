@@ -70,7 +70,7 @@ static circe_status factor_rows(const circe_context *context, const circe_kernel
     double *F = NULL;
     void *scratch = NULL;
     int64_t capacity = circe__min(most, n);
-    circe_status status = circe__resolve(kernel, dim, name, &factors);
+    circe_status status = circe__resolve(context, kernel, dim, name, &factors);
     if (status != CIRCE_OK) return status;
     F = circe__alloc(context, capacity * n, sizeof *F);
     scratch = circe__alloc(context, (int64_t)loops->factor_bytes(n, dim, context->threads), 1);
@@ -101,6 +101,7 @@ static circe_status cover_rows(const circe__data *data, const circe_kernel *kern
     circe_status status = circe__basis_init(context, kernel, dim, name, &basis);
     if (status == CIRCE_OK) status = circe__basis_cover(&basis, points, n, tolerance, most, data->options.seed, name);
     if (status == CIRCE_ERR_RANK) status = circe__basis_invert(&basis);
+    if (status == CIRCE_OK) status = circe__progress(context, "features", 1, 2);
     if (status == CIRCE_OK) status = circe__table_new(context, n, basis.rank, features);
     if (status != CIRCE_OK) goto done;
     scratch = circe__alloc(context, (int64_t)circe__basis_bytes(&basis), 1);
@@ -113,6 +114,7 @@ static circe_status cover_rows(const circe__data *data, const circe_kernel *kern
         trace += residual[n + i];
     }
     *left = trace > 0.0 ? sum / trace : 0.0;
+    status = circe__progress(context, "features", 2, 2);
 
 done:
     circe__basis_free(&basis);

@@ -133,7 +133,9 @@ static circe_status all_donors(const circe_context *context, const sheet *s, uin
                 CIRCE_ERR_VALUE,
                 "no other row has all the cells that are missing in row %lld; leave such rows out (missing: drop)",
                 (long long)i);
-        if (i % 1024 == 0 && circe__progress(context, "missing cells", i, s->n) != CIRCE_OK) return CIRCE_ERR_CANCELLED;
+        /* At every such row: each takes a look at all rows. */
+        circe_status status = circe__progress(context, "missing cells", i + 1, s->n);
+        if (status != CIRCE_OK) return status;
     }
     return CIRCE_OK;
 }

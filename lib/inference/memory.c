@@ -118,8 +118,7 @@ static int later(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-void circe__memory_tidy(circe_test_memory *m) {
-    if (m == NULL || m->bytes <= m->most) return;
+static void tidy(circe_test_memory *m) {
     uint64_t *used = circe__alloc(m->context, m->n, sizeof *used);
     int64_t n = 0;
     if (used == NULL) return;
@@ -128,6 +127,16 @@ void circe__memory_tidy(circe_test_memory *m) {
     qsort(used, (size_t)n, sizeof *used, later);
     (void)resize(m, m->capacity, used[n / 2] + (m->n == 1));
     circe__free(m->context, used);
+}
+
+circe_status circe__memory_begin(const circe_context *context, circe_test_memory *m) {
+    if (m == NULL) return CIRCE_OK;
+    if (m->context != context)
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "the memory of tests belongs to another context; tests that share a memory "
+                          "share its context");
+    if (m->bytes > m->most) tidy(m);
+    return CIRCE_OK;
 }
 
 circe_status circe_test_memory_create(const circe_context *context, double bytes, circe_test_memory **memory) {

@@ -17,8 +17,9 @@ void circe__key_add(circe__key *key, const void *data, size_t bytes);
 
 void circe__key_factor(circe__key *key, const circe_kernel_factor *factor);
 
-/* Before a test: forgets what was used longest ago, where there is more than may be kept. */
-void circe__memory_tidy(circe_test_memory *memory);
+/* Before a test: forgets what was used longest ago, where there is more than may be kept. Refuses the memory of another
+ * context: what a test leaves there lives in the test's. NULL: there is none. */
+circe_status circe__memory_begin(const circe_context *context, circe_test_memory *memory);
 
 bool circe__recall_number(const circe__data *data, circe__key key, double *number);
 void circe__remember_number(const circe__data *data, circe__key key, double number);

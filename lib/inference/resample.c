@@ -61,7 +61,7 @@ static circe_status set_near(circe__resampler *r, const circe__data *part, const
     circe_status status = circe__variable_subset(part, face, index, part->n, &r->near);
     for (int64_t f = 0; status == CIRCE_OK && f < r->near.kernel->n_factors; f++)
         if (r->near.free[f]) r->near.kernel->factors[f].sigma2 *= multiple;
-    return status == CIRCE_OK ? circe__resolve(r->near.kernel, face->dim, "y", &r->factors) : status;
+    return status == CIRCE_OK ? circe__resolve(part->context, r->near.kernel, face->dim, "y", &r->factors) : status;
 }
 
 static circe_status fit_columns(circe__resampler *r, circe__data *part, const int64_t *index) {

@@ -1,5 +1,6 @@
 /* Kernel objects: a list of factors. */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -154,17 +155,20 @@ static int print_factor(char *to, size_t size, const circe_kernel_factor *factor
 const char *circe_kernel_text(const circe_kernel *kernel) {
     enum { FACTOR_CHARS = 128 };
     if (kernel == NULL) return "";
-    if (kernel->text != NULL) return kernel->text;
+    char *text = atomic_load(&kernel->text), *theirs = NULL;
+    if (text != NULL) return text;
     int64_t size = kernel->n_factors * FACTOR_CHARS + 1, used = 0;
-    char *text = circe__alloc(kernel->context, size, 1);
+    text = circe__alloc(kernel->context, size, 1);
     if (text == NULL) return "";
     text[0] = '\0';
     for (int64_t f = 0; f < kernel->n_factors; f++) {
         if (f > 0) text[used++] = '*';
         used += print_factor(text + used, FACTOR_CHARS, &kernel->factors[f]);
     }
-    ((circe_kernel *)(uintptr_t)kernel)->text = text; /* a cache: the kernel itself does not change */
-    return text;
+    circe_kernel *cache = (circe_kernel *)(uintptr_t)kernel; /* the kernel itself does not change */
+    if (atomic_compare_exchange_strong(&cache->text, &theirs, text)) return text;
+    circe__free(kernel->context, text); /* another thread was first */
+    return theirs;
 }
 
 /* Writes the factors with their columns resolved. */
@@ -188,17 +192,18 @@ static circe_status check_bound(const circe_kernel *kernel, const char *name) {
                       circe_kernel_text(kernel));
 }
 
-circe_status circe__resolve(const circe_kernel *kernel, int64_t cols, const char *name, circe_kernel_factor **factors) {
+circe_status circe__resolve(const circe_context *context, const circe_kernel *kernel, int64_t cols, const char *name,
+                            circe_kernel_factor **factors) {
     *factors = NULL;
     circe_status status = check_bound(kernel, name);
     if (status != CIRCE_OK) return status;
-    circe_kernel_factor *resolved = circe__alloc(kernel->context, kernel->n_factors, sizeof *resolved);
+    circe_kernel_factor *resolved = circe__alloc(context, kernel->n_factors, sizeof *resolved);
     if (resolved == NULL) return CIRCE_ERR_MEMORY;
     status = resolve(kernel, cols, name, resolved);
     if (status == CIRCE_OK)
         *factors = resolved;
     else
-        circe__free(kernel->context, resolved);
+        circe__free(context, resolved);
     return status;
 }
 

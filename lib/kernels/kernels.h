@@ -11,17 +11,17 @@ struct circe_kernel {
     circe_context *context;
     circe_kernel_factor *factors;
     int64_t n_factors;
-    char *text; /* cache of circe_kernel_text; NULL when stale */
+    _Atomic(char *) text; /* cache of circe_kernel_text, which threads may call at once; NULL when stale */
 };
 
 /* A copy that belongs to `context`. What an object keeps of a kernel must live as long as the object, and the kernel's
  * own context may end earlier. */
 CIRCE_ROOMS circe_status circe__kernel_copy(circe_context *context, const circe_kernel *kernel, circe_kernel **copy);
 
-/* A kernel's factors with their columns resolved against points of `cols` columns, in memory the caller frees with
- * circe__free. Refuses free widths and columns outside. `name` is the variable's, for the text. */
-CIRCE_ROOMS circe_status circe__resolve(const circe_kernel *kernel, int64_t cols, const char *name,
-                                        circe_kernel_factor **factors);
+/* A kernel's factors with their columns resolved against points of `cols` columns, in memory of `context` that the
+ * caller frees. Refuses free widths and columns outside. `name` is the variable's, for the text. */
+CIRCE_ROOMS circe_status circe__resolve(const circe_context *context, const circe_kernel *kernel, int64_t cols,
+                                        const char *name, circe_kernel_factor **factors);
 
 /* The same without an allocation of its own: in the workspace's slot FACTORS, valid until the next such call. */
 circe_status circe__resolve_into(circe_workspace *workspace, const circe_kernel *kernel, int64_t cols, const char *name,

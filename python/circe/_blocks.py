@@ -57,7 +57,7 @@ def _settled(name: str, x, y, z, options: Dict[str, Any]) -> Dict[str, Any]:
         mat, keep = _arrays.view(values, variable)
         kernel = _kernels.bound(context, _columns.kernel_of(options.get(f"kernel_{variable}", "gaussian"), keep),
                                 options.get(f"sigma2_{variable}", "median"), mat, variable)
-        settled[f"kernel_{variable}"], settled[f"sigma2_{variable}"] = _kernels.text(kernel.pointer), None
+        settled[f"kernel_{variable}"], settled[f"sigma2_{variable}"] = _kernels.text(kernel), None
     if name in ("hscic", "gcm", "kci") and not mean:
         chosen = _measures.measure(name, x, y, z, **settled).chosen
         if chosen is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 from numbers import Real
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
@@ -22,6 +23,7 @@ _MISSING = {"", "?", "na", "n/a", "nan", "-nan", "null"}
 _FEW = 3
 
 Texts = Optional[List[str]]
+NUMBERS = (Real, Decimal)  # the types of cells that are numbers; what databases give is decimal
 
 
 class Coded(np.ndarray):
@@ -100,7 +102,7 @@ def read(cells: Sequence[Any], place: str, refuse: Callable[[], Exception], name
         if _is_missing(cell):
             missing.append(row)
             continue
-        if not isinstance(cell, (str, Real, np.generic)) and not named:
+        if not isinstance(cell, (str, *NUMBERS, np.generic)) and not named:
             raise refuse()
         value = number_of(cell.strip()) if isinstance(cell, str) else None if named else float(cell)
         if value is None or named:

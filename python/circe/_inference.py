@@ -6,8 +6,10 @@ The three functions take the same data and options. They return records with nam
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import re
+import threading
 import time
 import warnings
 from dataclasses import dataclass, fields
@@ -228,7 +230,7 @@ def _texts(array) -> Optional[Sequence[str]]:
 
 class TestMemory:
     """What tests of one table have in common, to be given to each of them: regressions of the same column on the same y,
-    features, widths. It keeps about `bytes`. One thread at a time may use it.
+    features, widths. It keeps about `bytes`. Tests of several threads take turns with it.
 
     >>> import numpy as np
     >>> a, b, c, d = np.random.default_rng(0).normal(size=(4, 200))
@@ -244,6 +246,14 @@ class TestMemory:
         library = _native.library()
         _native.check(library.circe_test_memory_create(self.context.pointer, _kernels.positive(bytes, "bytes"), pointer))
         self.handle = _runtime.Handle(pointer.value, library.circe_test_memory_destroy, self.context.handle)
+        self._guard, self._forks = threading.Lock(), _runtime.forks
+
+    @property
+    def guard(self) -> threading.Lock:
+        """Held during a test. A child of fork has its own."""
+        if self._forks != _runtime.forks:
+            self._guard, self._forks = threading.Lock(), _runtime.forks
+        return self._guard
 
     def __reduce__(self):
         raise TypeError("a TestMemory cannot be pickled; make another one")
@@ -293,6 +303,7 @@ class _Problem:
         for name, values in (("weights", weights), ("groups", groups), ("time", time)):
             if values is not None:
                 self._of_rows(name, values)
+        self.memory = memory
         if memory is not None:
             self.context, options.memory = memory.context, memory.handle.pointer
         if block is not None:
@@ -353,7 +364,7 @@ class _Problem:
         self.of_rows[name] = array
 
     def call(self, function: str, *arguments, subject: str = "") -> None:
-        with _runtime.interruptible():
+        with contextlib.nullcontext() if self.memory is None else self.memory.guard, _runtime.interruptible():
             status = getattr(_native.library(), function)(self.context.pointer, self.mat_x, self.mat_y, self.mat_z,
                                                           self.options, *arguments)
             try:

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 import numpy as np
 
 from . import _native, _runtime, errors
-from ._options import Options, Schema, listed
+from ._options import Options, Schema
 from ._records import Record, frame, html_table, panels
 from ._tables import Table, is_table
 
@@ -68,15 +68,10 @@ class Job:
         self.context = _runtime.context()
 
     def _of_table(self, table: Table, options: Dict[str, Any]) -> Dict[str, Any]:
-        """Arrays by their columns, and the columns that are categories by their dtype."""
+        """Arrays by their columns."""
         rows = self.schema.by_name
-        options = {name: table.expanded(value) if name in rows and rows[name].kind == "list" else value
-                   for name, value in options.items()}
-        given = options.get("categories")
-        if table.categories and "categories" in rows:
-            own = given if isinstance(given, str) else listed(given or ())
-            options["categories"] = ",".join(part for part in (own, listed(table.categories)) if part)
-        return options
+        return {name: table.expanded(value) if name in rows and rows[name].kind == "list" else value
+                for name, value in options.items()}
 
     def run(self, function: str, destroy: str, *arguments, parents=(), depth: int = 3) -> _runtime.Handle:
         """The result of `function`, of which options, watch and result are the last arguments. depth: of the caller who is

@@ -162,7 +162,9 @@ def bound(context: _runtime.Context, kernel: KernelLike, sigma2, points, variabl
     return context.remember((kernel, sigma2), handle)
 
 
-def text(pointer: int) -> str:
+def text(kernel: Union[_runtime.Handle, int]) -> str:
+    """A kernel of the library as text: its handle, which so lives until it is read, or the pointer of one that others hold."""
+    pointer = kernel.pointer if isinstance(kernel, _runtime.Handle) else kernel
     return _native.library().circe_kernel_text(pointer).decode()
 
 

@@ -237,12 +237,13 @@ class ConditionalMean:
 
     def _adopt(self, model: Model) -> None:
         """Take over a fitted model and say what it is in attributes."""
-        library, pointer = _native.library(), model.pointer
-        info, table = model.info, _native.LooTable()
+        library, handle = _native.library(), model.handle
+        pointer, info, table = handle.pointer, model.info, _native.LooTable()
         _native.check(library.circe_cme_get_loo(pointer, table))
         shape = (table.n_sigma2_y, table.n_ridge)
-        self._model = model
+        before, self._model = getattr(self, "_model", None), model
         _runtime.changed()
+        del before  # lives until others know that it is another's
         self.loo_ = LooTable(*(_copied(values, size) for values, size in (
             (table.sigma2_y, shape[:1]), (table.ridge, shape[1:]), (table.error, shape), (table.ridge_used, shape))))
         self.method_ = _METHOD_NAMES[info.method]
@@ -282,8 +283,8 @@ class ConditionalMean:
         mat_z, keep_z = self._view(z, "z")
         mat_out, out = _arrays.result((len(keep_y), len(keep_y)), np.float64)
         model = self.model
-        with model.guard:
-            _native.check(_native.library().circe_residual_gram(_runtime.context().work, model.pointer, mat_y, mat_z, mat_out))
+        with model.held() as pointer:
+            _native.check(_native.library().circe_residual_gram(_runtime.context().work, pointer, mat_y, mat_z, mat_out))
         return out
 
     def predict(self, y) -> np.ndarray:
@@ -298,15 +299,14 @@ class ConditionalMean:
         model = self.model
         mat_y, keep_y = self._view(y, "y", np.dtype(np.float64))
         mat_out, out = _arrays.result((len(keep_y), self.n_columns_z_), np.float64)
-        with model.guard:
-            _native.check(_native.library().circe_cme_mean(_runtime.context().work, model.pointer, mat_y, mat_out))
+        with model.held() as pointer:
+            _native.check(_native.library().circe_cme_mean(_runtime.context().work, pointer, mat_y, mat_out))
         return out
 
     def rff_step(self, step: int) -> None:
         """For method "rff": move to batch number `step`, with the random features that belong to it."""
-        model = self.model
-        with model.guard:
-            _native.check(_native.library().circe_cme_rff_step(model.pointer, _whole(step, "step", 0)))
+        with self.model.held() as pointer:
+            _native.check(_native.library().circe_cme_rff_step(pointer, _whole(step, "step", 0)))
 
     # ---- files, pickles, copies
 
@@ -319,7 +319,8 @@ class ConditionalMean:
             columns = {v: list(known[v]) or [None] * n for v, n in (("y", self.n_columns_y_), ("z", self.n_columns_z_))}
             text = json.dumps(columns, ensure_ascii=False, separators=(",", ":"))
             own, n = _native.Metadata(CATEGORIES, text.encode("utf-8", "replace")), 1
-        _native.check(_native.library().circe_cme_save_with(self.model.pointer, os.fsencode(path), own, n))
+        with self.model.held() as pointer:
+            _native.check(_native.library().circe_cme_save_with(pointer, os.fsencode(path), own, n))
 
     @classmethod
     def load(cls, path) -> "ConditionalMean":
@@ -342,7 +343,8 @@ class ConditionalMean:
         state = self.__dict__.copy()
         model = state.pop("_model", None)
         if model is not None:
-            state["_saved"] = save_bytes(model.pointer)
+            with model.held() as pointer:
+                state["_saved"] = save_bytes(pointer)
         return state
 
     def __setstate__(self, state: dict) -> None:
@@ -388,13 +390,13 @@ class ResidualFeatures:
             raise errors.DTypeError(f"mean is {type(mean).__name__}; it must be a fitted ConditionalMean")
         mat_y, keep_y = mean._view(y, "y")
         mat_z, keep_z = mean._view(z, "z")
-        self.mean = mean
+        self.mean = copy.copy(mean)  # as it is now, whoever fits it again
         self.dtype = np.dtype(np.float64 if dtype is None else dtype)
         code = {"float32": _native.FLOAT32, "float64": _native.FLOAT64}.get(self.dtype.name)
         if code is None:
             raise errors.DTypeError(f"dtype is {self.dtype}; it must be float32 or float64")
         context = _runtime.context()
-        model = mean.model.handle
+        model = self.mean.model.handle
         with _runtime.interruptible():
             self._handle: Optional[_runtime.Handle] = _runtime.make(
                 "circe_features_create", "circe_features_destroy", context.pointer, model.pointer, mat_y, mat_z, code,
@@ -419,16 +421,17 @@ class ResidualFeatures:
 
     def close(self) -> None:
         """Frees the features now, or once no array of them is in use. Any later use raises ClosedError."""
-        self._handle = self._views = None
+        handle, self._handle, self._views = self._handle, None, None
         _runtime.changed()
+        del handle  # lives until others know that it is closed
 
     def _get(self):
-        pointer = self.pointer
-        if self._views is None:
+        handle, views = self.handle, self._views
+        if views is None:
             y, zeta = _native.Mat(), _native.Mat()
-            _native.check(_native.library().circe_features_get(pointer, ctypes.byref(y), ctypes.byref(zeta)))
-            self._views = tuple(_arrays.borrowed(found, self._handle) for found in (y, zeta))
-        return self._views
+            _native.check(_native.library().circe_features_get(handle.pointer, ctypes.byref(y), ctypes.byref(zeta)))
+            views = self._views = tuple(_arrays.borrowed(found, handle) for found in (y, zeta))
+        return views
 
     @property
     def y(self) -> np.ndarray:

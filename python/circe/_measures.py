@@ -145,14 +145,16 @@ _MAX_MEASURES = 32
 _NO_VIEW = _native.mat(0, 0, 0, 0, _native.FLOAT64)
 
 
-def _object(context: _runtime.Context, kind: str, kernels: tuple, mean, features, numbers: tuple) -> _runtime.Handle:
-    """The measure of these settings in this thread, made where it is not kept. It works in the context's scratch, so keeping it
-    costs little. `kernels` of x, y and z, or None; `numbers`: (field, value) pairs of its options."""
-    owner = None if mean is None else (mean.model if features is None else features).handle
+def _object(context: _runtime.Context, kind: str, kernels: tuple, mean, features, numbers: tuple):
+    """(measure, what it borrows) of these settings in this thread, made where it is not kept. It works in the context's
+    scratch, so keeping it costs little. The caller holds both until the end of a call: another thread may fit the mean again
+    or close it. `kernels` of x, y and z, or None; `numbers`: (field, value) pairs of its options."""
+    model = None if mean is None else mean.model.handle
+    owner = model if features is None else features.handle
     key = kind, kernels, id(owner), numbers
     kept = context.measures.get(key)
     if kept is not None and (owner is None or kept[1]() is owner):
-        return kept[0]
+        return kept[0], owner
     library, options = _native.library(), _native.MeasureOptions()
     library.circe_measure_options_init(options, library.circe_measure_find(kind.encode()))
     options.kernels = _native.Kernels(*(kernel and kernel.pointer for kernel in kernels))
@@ -165,20 +167,20 @@ def _object(context: _runtime.Context, kind: str, kernels: tuple, mean, features
             setattr(options, field, number)
     measure = _runtime.make("circe_measure_create", "circe_measure_destroy", context.pointer, options,
                             parents=[context.workspace])  # not the mean, which may be closed before
-    if mean is not None:
-        _native.check(library.circe_measure_set_mean(measure.pointer, mean.model.pointer))
+    if model is not None:
+        _native.check(library.circe_measure_set_mean(measure.pointer, model.pointer))
     if features is not None:
-        _native.check(library.circe_measure_bind_features(measure.pointer, features.pointer))
+        _native.check(library.circe_measure_bind_features(measure.pointer, owner.pointer))
     context.measures[key] = measure, owner and weakref.ref(owner)
     if len(context.measures) > _MAX_MEASURES:
         context.measures.popitem(last=False)
-    return measure
+    return measure, owner
 
 
 def _found(kind: str, views: dict, kernels: tuple, grad: bool, numbers: tuple = (), mean: Optional[ConditionalMean] = None,
            estimator: Optional[str] = None, chosen: Optional[dict] = None) -> Measurement:
     """The measure of views: (matrix, array) by variable."""
-    measure, (mat_x, x) = _object(_runtime.context(), kind, kernels, mean, None, numbers), views["x"]
+    (measure, alive), (mat_x, x) = _object(_runtime.context(), kind, kernels, mean, None, numbers), views["x"]
     mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
     value = ctypes.c_double()
     mat_y = views["y"][0] if "y" in views else _NO_VIEW
@@ -253,7 +255,7 @@ def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelL
     kernel = _kernels.bound(context, _columns.kernel_of(kernel_x, x), sigma2_x, mat_x, "x")
     mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
     value = ctypes.c_double()
-    measure = _object(context, "circe", (kernel, None, None), features.mean, features, (("estimator", form),))
+    measure, alive = _object(context, "circe", (kernel, None, None), features.mean, features, (("estimator", form),))
     status = _native.library().circe_measure_evaluate(measure.pointer, rows.ctypes.data, len(rows), mat_x, value, mat_grad)
     if status:
         raise _native.fail(status)
@@ -312,7 +314,7 @@ def _settle(context, y, z, kernel_y, kernel_z_text, sigma2_y, ridge):
         handle = _kernels.parse(context, kernel_y, "kernel_y")
     if _single(ridge) and not _native.library().circe_kernel_n_free(handle.pointer):
         return handle, _kernels.positive(ridge, "ridge"), None
-    choice = ConditionalMean(_kernels.text(handle.pointer), kernel_z_text, ridge=ridge, sigma2_z=None,
+    choice = ConditionalMean(_kernels.text(handle), kernel_z_text, ridge=ridge, sigma2_z=None,
                              sigma2_y=None if isinstance(sigma2_y, str) or _single(sigma2_y) else sigma2_y)
     choice._fit_quietly(y[1], z[1])
     chosen = {"kernel_y": choice.kernel_y_, "ridge": choice.ridge_}
@@ -327,7 +329,7 @@ def _regressed(kind: str, x, y, z, kernel_x, kernel_y, kernel_z, sigma2_x, sigma
                dtype) -> Measurement:
     views = _views(x, y, z, dtype)
     bound_x, bound_z = _bound(views, "x", kernel_x, sigma2_x), _bound(views, "z", kernel_z, sigma2_z)
-    bound_y, ridge, chosen = _settle(_runtime.context(), views["y"], views["z"], kernel_y, _kernels.text(bound_z.pointer),
+    bound_y, ridge, chosen = _settle(_runtime.context(), views["y"], views["z"], kernel_y, _kernels.text(bound_z),
                                      sigma2_y, ridge)
     return _found(kind, views, (bound_x, bound_y, bound_z), grad, (("ridge", ridge), *_how(method, tolerance)), chosen=chosen)
 
@@ -411,7 +413,8 @@ def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike
         for field, number in _how(method, tolerance):
             setattr(options.batch, field, number)
     if mean is not None:
-        options.holdout = _model(mean, "gcm").pointer
+        alive = _model(mean, "gcm").handle  # to the end of the call, whoever closes it
+        options.holdout = alive.pointer
     if previous is not None:
         parts = _arrays.several(previous, "previous", 2, "a pair (x, y)")
         keep = [_arrays.view(values, f"previous {name}") for values, name in zip(parts, "xy")]

@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 import threading
-from typing import Optional
+from typing import Iterator, Optional
 
 from . import _native, _runtime, errors
 
@@ -46,9 +46,17 @@ class Model:
     def pointer(self) -> int:
         return self.handle.pointer
 
+    @contextlib.contextmanager
+    def held(self) -> Iterator[int]:
+        """Its pointer, for a call: it lives to the end of it, whoever closes it."""
+        handle = self.handle
+        with self.guard:
+            yield handle.pointer
+
     def close(self) -> None:
-        self._handle = None
+        handle, self._handle = self._handle, None
         _runtime.changed()
+        del handle  # lives until others know that it is closed
 
 
 def save_bytes(pointer: int) -> bytes:

@@ -160,7 +160,8 @@ def context() -> Context:
     """This thread's context."""
     found = getattr(_local, "context", None)
     if found is None or found.generation != _generation:
-        found = _local.context = Context(_threads, _generation)
+        generation = _generation  # first: a number that is set from here on makes another
+        found = _local.context = Context(_threads, generation)
     return found
 
 
@@ -202,7 +203,7 @@ def set_threads(n: int) -> None:
     """
     global _threads, _generation
     _threads = _number_of_threads(n)
-    _generation += 1
+    _generation = next(_count)  # not += 1: several threads may be here
     changed()
 
 

@@ -8,7 +8,6 @@ library reads as it reads a file: text that is all numbers is numbers, a column 
 from __future__ import annotations
 
 import ctypes
-from numbers import Real
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -17,15 +16,13 @@ from . import _arrays, _columns, _native, _runtime, errors
 
 
 class Table:
-    """A circe_table. `names` of its columns in order; `categories`: those that their dtype calls categories; `arrays`: names of
-    arrays of several columns, with the columns' names."""
+    """A circe_table. `names` of its columns in order; `arrays`: names of arrays of several columns, with the columns' names."""
 
     def __init__(self, data):
         columns = list(_columns_of(data))
         if not columns:
             raise errors.ShapeError("data has no column")
         self.arrays: Dict[str, List[str]] = {}
-        self.categories: List[str] = []
         self.names: List[str] = []
         self.rows = len(columns[0][1])
         self._handle = _runtime.make("circe_table_create", "circe_table_free", self.rows, library=_native.jobs())
@@ -46,8 +43,6 @@ class Table:
 
     def _add_one(self, name: str, values) -> None:
         numbers, texts, named = _read(values, name)
-        if named:
-            self.categories.append(name)
         self.names.append(name)
         library, encoded = _native.jobs(), name.encode("utf-8", "replace")
         if numbers is not None:
@@ -57,7 +52,8 @@ class Table:
             _native.check(library.circe_table_add_numbers(self.pointer, encoded, _arrays.address(numbers), stride))
         else:
             cells = (ctypes.c_char_p * self.rows)(*texts)
-            _native.check(library.circe_table_add_texts(self.pointer, encoded, cells))
+            add = library.circe_table_add_categories if named else library.circe_table_add_texts
+            _native.check(add(self.pointer, encoded, cells))
 
     def expanded(self, value):
         """The columns of arrays that an option names, in their place."""
@@ -80,6 +76,8 @@ def _columns_of(data) -> Iterator[Tuple[Any, Any]]:
     if isinstance(data, dict):
         for name, values in data.items():
             yield name, values if hasattr(values, "__len__") and hasattr(values, "dtype") else _listed(values, name)
+    elif hasattr(data, "collect") and not hasattr(data, "__len__"):  # polars: a query that has not been run
+        raise errors.DTypeError(f"data is a {type(data).__name__}, which holds no rows yet: pass data.collect()")
     elif hasattr(data, "columns") and hasattr(data, "iloc"):
         for c, name in enumerate(data.columns):
             yield name, data.iloc[:, c]
@@ -153,9 +151,9 @@ def _read_cells(cells: Sequence[Any], name: str, named: bool) -> Tuple[Optional[
     cells = cells.tolist() if isinstance(cells, np.ndarray) else cells
     plain = [None if _columns._is_missing(cell) else cell for cell in cells]
     for row, cell in enumerate(plain):
-        if cell is not None and not isinstance(cell, (str, bytes, Real, np.generic)) and not named:
+        if cell is not None and not isinstance(cell, (str, bytes, *_columns.NUMBERS, np.generic)) and not named:
             raise errors.DTypeError(f"column {name!r} holds {type(cell).__name__} in row {row}; it must hold numbers or texts")
-    if not named and all(cell is None or isinstance(cell, Real) for cell in plain):
+    if not named and all(cell is None or isinstance(cell, _columns.NUMBERS) for cell in plain):
         return np.array([np.nan if cell is None else float(cell) for cell in plain]), [], False
     return None, [None if cell is None else _encoded(cell) for cell in plain], named
 

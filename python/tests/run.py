@@ -33,6 +33,8 @@ def main():
         return 77
     environment = {**os.environ, "PYTHONPATH": f"{HERE.parent}{os.pathsep}{HERE}", "CIRCE_LIBRARY": library,
                    "CIRCE_COMMAND": command}
+    environment.setdefault("MALLOC_PERTURB_", "165")  # what was freed reads as nonsense: its use is seen
+    environment.setdefault("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")  # and is not kept as it was
     if environment.get("CIRCE_PRELOAD"):
         environment["LD_PRELOAD"] = environment["CIRCE_PRELOAD"].strip()
     print(f"tests of the Python package on {found}", flush=True)

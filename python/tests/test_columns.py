@@ -102,6 +102,7 @@ def test_polars_columns():
     assert circe.hsic(frame["x"], frame["group"]).value == expected
     assert circe.hsic(frame["x"], frame["kind"]).value == expected
     assert circe.hsic(frame["x"], frame["text"]).value == circe.hsic(X, Z).value
+    assert circe.hsic(frame["x"], frame["text"].cast(polars.Decimal(20, 3))).value == pytest.approx(circe.hsic(X, Z).value, rel=1e-2)
     both = circe.hsic(frame["x"], frame.select("z", "kind"))
     assert [c["column"] for c in both.columns] == ["kind"]
     with pytest.raises(circe.DataError, match="row 1 is missing"):

@@ -1,5 +1,6 @@
 """train, predict and audit in this process: the numbers of the command on the same data, signatures, stopping, refusals."""
 
+import decimal
 import inspect
 import json
 import os
@@ -157,6 +158,29 @@ def test_categoricals_are_categories():
     assert found.columns == ({"column": "code", "read_as": "categories", "categories": 2, "because": "it was named so"},)
     assert found.error == circe.train(TABLE, **{**TRAIN, "features": ["x", "code"], "categories": ["code"]}).error
     assert sorted(circe.audit(frame, **{**AUDIT, "sensitive": "code"}).findings[0].groups["labels"]) == ["1", "2"]
+
+
+def test_categoricals_that_are_not_used_do_no_harm(trained):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(TABLE).assign(spare=pandas.Categorical(TABLE["code"]))
+    assert circe.train(frame, **TRAIN).error == trained.error
+    assert np.array_equal(trained.predict(frame), trained.predict(TABLE))
+    assert circe.audit(frame, **AUDIT).findings[0].p_value == circe.audit(TABLE, **AUDIT).findings[0].p_value
+    assert circe.sweep(frame, {"gamma": [0, 30]}, **{**TRAIN, "epochs": 1}).failed == 0
+    assert circe.test_many(frame, [("x", "e", "y")])[0].p_value == circe.test_many(TABLE, [("x", "e", "y")])[0].p_value
+
+
+def test_a_query_that_has_not_been_run_is_refused(trained):
+    polars = pytest.importorskip("polars")
+    with pytest.raises(circe.DTypeError, match=r"data is a LazyFrame, which holds no rows yet: pass data.collect\(\)"):
+        trained.predict(polars.DataFrame(TABLE).lazy())
+
+
+def test_decimals_are_numbers(trained):
+    """What databases give."""
+    decimals = {**TABLE, "x": [decimal.Decimal(repr(float(v))) for v in TABLE["x"]]}
+    assert np.array_equal(trained.predict(decimals), trained.predict(TABLE))
+    assert circe.hsic(decimals["x"], Y).value == circe.hsic(TABLE["x"], Y).value
 
 
 @pytest.mark.parametrize("kind", ["nan", "none", "masked"])

@@ -53,6 +53,69 @@ def test_a_model_outlives_its_thread(points):
     assert np.isfinite(zeta).all()
 
 
+CHANGED = """
+import threading, time, numpy as np, circe
+y, z = np.random.default_rng(0).normal(size=(2, 600))
+x = y + z
+made = lambda: circe.ConditionalMean(sigma2_y=1.0, sigma2_z=1.0, ridge=0.1).fit(y, z)
+mean, held, end = made(), [made()], time.monotonic() + 2
+
+def refit():
+    mean.fit(y, z)
+
+def close():
+    before, held[0] = held[0], made()
+    before.close()
+
+def repeated(call):
+    def work():
+        while time.monotonic() < end:
+            try:
+                call()
+            except circe.ClosedError:
+                pass
+    return work
+
+calls = {{"measure": lambda: circe.circe(x, y, z, mean, sigma2_x=1.0), "gram": lambda: held[0].residual_gram(y, z)}}
+circe.set_threads(1)
+threads = [threading.Thread(target=repeated(call)) for call in ({change}, calls["{call}"], calls["{call}"])]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert np.isfinite(circe.circe(x, y, z, mean, sigma2_x=1.0).value)
+"""
+
+
+@pytest.mark.parametrize("change, call", [("refit", "measure"), ("close", "gram")])
+def test_a_model_lives_to_the_end_of_a_call(change, call):
+    """Others fit it again, or close it, while it is in use."""
+    run_python(CHANGED.format(change=change, call=call))
+
+
+def test_residual_features_keep_their_mean(points):
+    mean = circe.ConditionalMean(sigma2_y=1.0, sigma2_z=1.0, ridge=0.1).fit(points.Y, points.Z)
+    features = mean.residual_features(points.y, points.z)
+    expected = features.measure(points.x, sigma2_x=1.0).value
+    mean.sigma2_y = 0.01
+    mean.fit(points.Y[:100], points.Z[:100])
+    assert features.measure(points.x, sigma2_x=1.0).value == expected
+    assert pickle.loads(pickle.dumps(features)).measure(points.x, sigma2_x=1.0).value == expected
+
+
+def test_a_memory_of_tests_is_shared_by_threads():
+    table = np.random.default_rng(0).normal(size=(150, 8))
+    questions = [(a, b, [c]) for a in range(4) for b in range(4, 6) for c in range(6, 8)]
+    expected = [circe.ColumnTest(table, method="gcm")(*question).p_value for question in questions]
+    shared, found = circe.ColumnTest(table, method="gcm"), []
+    threads = [threading.Thread(target=lambda: found.append([shared(*question).p_value for question in questions])) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 4
+
+
 def test_errors_belong_to_their_thread(points, mean):
     texts = {}
 

@@ -294,7 +294,7 @@ def test_what_a_loss_remembers_is_not_stale(points, batch):
     circe.set_threads(1)
     try:
         assert loss(x, y, z).item() == pytest.approx(before, rel=1e-12)
-        assert loss._plan.frame().context is _runtime.context()
+        assert loss._plan.frame()[0].context is _runtime.context()
     finally:
         circe.set_threads(threads)
     assert loss(x, y, z).item() == pytest.approx(before, rel=1e-12)  # which it remembers from here on

@@ -669,6 +669,59 @@ static void implicit_features(void **state) {
     }
 }
 
+/* ---- memory of several contexts ---------------------------------------------------------------------------------- */
+
+static circe_context *counting_context(test_allocator *counter) {
+    circe_context_options options;
+    circe_context_options_init(&options);
+    options.allocator = test_counting(counter);
+    return test_context_with(&options);
+}
+
+/* Kernels, model and features of three contexts: each gives back its own memory, to its own allocator. */
+static void every_context_frees_its_own(void **state) {
+    (void)state;
+    static const double ridge = 0.1;
+    static const struct {
+        circe_method method;
+        int64_t holdout, dim_z;
+        const char *kernel_z;
+    } cases[] = {{CIRCE_METHOD_LOWRANK, 300, 1, "gaussian(0.5)"},
+                 {CIRCE_METHOD_DENSE, 60, 1, "gaussian(0.5)"},
+                 {CIRCE_METHOD_RFF, 60, 1, "gaussian(0.5)"},
+                 {CIRCE_METHOD_LOWRANK, 900, 10, "gaussian(2)"}}; /* features without coordinates */
+    static test_allocator every[COUNT(cases)][3];                 /* outlive the contexts */
+    for (int64_t k = 0; k < COUNT(cases); k++) {
+        test_allocator *counters = every[k];
+        circe_context *contexts[3] = {counting_context(&counters[0]), counting_context(&counters[1]),
+                                      counting_context(&counters[2])};
+        data holdout = smooth_data(141, cases[k].holdout, 1, cases[k].dim_z),
+             all = smooth_data(143, 80, 1, cases[k].dim_z);
+        circe_kernel *kernel_y = NULL, *kernel_z = NULL;
+        circe_cme *cme = NULL;
+        circe_features *features = NULL;
+        circe_mat gram = test_zeros(80, 80, CIRCE_FLOAT64);
+        circe_cme_options options = test_options(cases[k].method, &ridge);
+        assert_ok(circe_kernel_parse(contexts[0], "gaussian(0.5)", &kernel_y));
+        assert_ok(circe_kernel_parse(contexts[0], cases[k].kernel_z, &kernel_z));
+        assert_ok(circe_gram(contexts[1], kernel_y, &all.y, &all.y, &gram));
+        int64_t of_kernels = counters[0].live;
+        assert_int_equal(counters[1].live, 1); /* the context itself */
+        assert_ok(circe_cme_fit(contexts[1], &holdout.y, &holdout.z, kernel_y, kernel_z, &options, &cme));
+        assert_int_equal(counters[0].live, of_kernels);
+        if (cases[k].method != CIRCE_METHOD_RFF) {
+            int64_t before = counters[1].live;
+            assert_ok(circe_features_create(contexts[2], cme, &all.y, &all.z, CIRCE_FLOAT64, &features));
+            assert_int_equal(counters[1].live, before);
+        }
+        circe_kernel_destroy(kernel_y);
+        circe_kernel_destroy(kernel_z);
+        circe_cme_destroy(cme);
+        circe_features_destroy(features);
+        for (int c = 0; c < 3; c++) assert_int_equal(counters[c].live, 1);
+    }
+}
+
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static circe_context *small_context(size_t limit) {
@@ -933,5 +986,5 @@ TEST_MAIN("cme", TEST(units_do_not_count), TEST(the_edge_is_told), TEST(lowrank_
           TEST(lowrank_of_many_rows), TEST(loo_equals_refitting), TEST(best_cell_is_the_model), TEST(round_trip),
           TEST(load_refuses), TEST(checksum), TEST(without_checksum), TEST(auto_chooses),
           TEST(rank_is_judged_beforehand), TEST(unsafe_ridge), TEST(constant_y), TEST(constant_z), TEST(categories),
-          TEST(cached_features), TEST(implicit_features), TEST(memory_limit), TEST(bad_arguments),
-          TEST(progress_and_cancel), TEST(arithmetic_is_given_back))
+          TEST(cached_features), TEST(implicit_features), TEST(every_context_frees_its_own), TEST(memory_limit),
+          TEST(bad_arguments), TEST(progress_and_cancel), TEST(arithmetic_is_given_back))

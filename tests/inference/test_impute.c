@@ -67,5 +67,25 @@ static void what_cannot_be_filled_in_is_refused(void **state) {
     refused(context, &s, 5, "no other row has all the cells that are missing in row 0");
 }
 
+static int stop_at_cells(void *user, const char *stage, int64_t done, int64_t total) {
+    (void)user, (void)done, (void)total;
+    return strcmp(stage, "missing cells") == 0;
+}
+
+/* The search for donors, which looks at all rows for each, can be stopped wherever the cells are that are missing. */
+static void stopped(void **state) {
+    (void)state;
+    circe_context_options how;
+    circe_context_options_init(&how);
+    how.progress = stop_at_cells;
+    circe_context *context = test_context_with(&how);
+    circe_test_options options = options_of(CIRCE_TEST_GCM);
+    circe_test_result result;
+    sample s = draw(4, 60, 0.0);
+    punch(&s.x, 7, 1000);
+    assert_refused(circe_test_impute(context, &s.x, &s.y, &s.z, &options, 5, &result), CIRCE_ERR_CANCELLED,
+                   "missing cells");
+}
+
 TEST_MAIN("impute", TEST(nothing_missing_is_the_test_itself), TEST(levels_and_power),
-          TEST(what_cannot_be_filled_in_is_refused))
+          TEST(what_cannot_be_filled_in_is_refused), TEST(stopped))

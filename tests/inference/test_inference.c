@@ -749,9 +749,23 @@ static void no_false_alarms(void **state) {
     assert_true(alarms <= KINDS * 2 * REPEATS / 20);
 }
 
+/* What tests share belongs to their context: a memory of another one, which may end before, is refused. */
+static void memory_of_tests(void **state) {
+    (void)state;
+    sample s = draw(17, 150, 0.0);
+    circe_context *context = test_context(1), *other = test_context(1);
+    circe_test_options options = options_of(CIRCE_TEST_GCM);
+    circe_test_result alone = run(context, &s.x, &s.y, &s.z, &options), refused;
+    assert_ok(circe_test_memory_create(context, 1e6, &options.memory));
+    for (int again = 0; again < 2; again++)
+        assert_true(run(context, &s.x, &s.y, &s.z, &options).p_value == alone.p_value);
+    assert_refused(circe_test(other, &s.x, &s.y, &s.z, &options, &refused), CIRCE_ERR_ARGUMENT, "another context");
+    circe_test_memory_destroy(options.memory);
+}
+
 TEST_MAIN("inference", TEST(threads_and_seeds), TEST(threads_on_many_rows), TEST(decisions), TEST(nulls_agree),
           TEST(degenerate_data), TEST(empty_y), TEST(weights), TEST(categories), TEST(few_values), TEST(circe_means),
           TEST(refusals), TEST(mistrust), TEST(regressors), TEST(forest_stopped), TEST(forest_of_neighbours),
           TEST(calibration), TEST(effects), TEST(along_y), TEST(ranks), TEST(ranks_on_any_threads),
           TEST(ranks_know_no_units), TEST(outliers), TEST(outliers_of_kernels), TEST(no_false_alarms),
-          TEST(out_of_memory))
+          TEST(memory_of_tests), TEST(out_of_memory))

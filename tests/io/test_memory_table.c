@@ -108,6 +108,24 @@ static void as_variables(void **state) {
     circe_table_free(table);
 }
 
+/* A column may say itself that it is categories, whether it is used or not. */
+static void categories_by_themselves(void **state) {
+    (void)state;
+    static const char *const grades[ROWS] = {"1", "2", NULL, "2", "1"};
+    circe_table *table = make_table();
+    assert_ok(circe_table_add_categories(table, "grade", grades));
+    for (int used = 0; used < 2; used++) {
+        input x = {0};
+        input_options options = {.table = table, .of = {[VARIABLE_X] = {used ? "grade" : "age", NULL, NULL}}};
+        assert_ok(input_read(&options, VARIABLE_X, false, &x));
+        input *group[] = {&x};
+        assert_ok(inputs_check_categories(&options.reading, group, 1));
+        assert_int_equal(input_n_categories(&x, 0), used ? 2 : 0);
+        input_free(&x);
+    }
+    circe_table_free(table);
+}
+
 static void refusals(void **state) {
     (void)state;
     static const char *const mixed[ROWS] = {"1", "2", "three", "4", "5"};
@@ -125,4 +143,4 @@ static void refusals(void **state) {
     circe_table_free(NULL);
 }
 
-TEST_MAIN("memory_table", TEST(like_a_file), TEST(as_variables), TEST(refusals))
+TEST_MAIN("memory_table", TEST(like_a_file), TEST(as_variables), TEST(categories_by_themselves), TEST(refusals))

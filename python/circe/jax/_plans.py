@@ -46,7 +46,7 @@ class Plan:
         keep = [owner.handle for owner in (None if mean is None else mean.model, features) if owner is not None]
         texts = [None if text is None else text.encode() for text in (self.spec.x, self.spec.y, self.spec.z)]
         self.number = shim.circe_jax_plan(KINDS[self.spec.kind], self.spec.form, *texts, keep[0].pointer if mean is not None else None,
-                                          features.pointer if features is not None else None, self.spec.ridge,
+                                          keep[1].pointer if features is not None else None, self.spec.ridge,
                                           self.spec.regression, self.spec.combine, self.spec.sharpness)
         if not self.number:
             raise errors.ArgumentError(f"the library refuses {self.spec}")
@@ -72,8 +72,8 @@ def plan(spec: Spec, mean: Optional[ConditionalMean], features: Optional[Residua
 def _text(kernel, sigma2, variable: str) -> str:
     """The kernel's text with its width; without it where that is the median of each batch of x."""
     if variable == "x" and isinstance(sigma2, str) and sigma2 == "median":
-        return _kernels.text(_kernels.parse(_runtime.context(), kernel, "kernel_x").pointer)
-    return _kernels.text(_kernels.bound(_runtime.context(), kernel, sigma2, None, variable).pointer)
+        return _kernels.text(_kernels.parse(_runtime.context(), kernel, "kernel_x"))
+    return _kernels.text(_kernels.bound(_runtime.context(), kernel, sigma2, None, variable))
 
 
 def _fitted(mean, random: str) -> ConditionalMean:

@@ -109,7 +109,7 @@ def _quick(plan: _plans.Plan, x: Tensor, y: Optional[Tensor], z: Optional[Tensor
     rows_z, cols_z = shape_z if len(shape_z) == 2 else _sides(shape_z)
     if not (code_x and code_y and code_z and rows_x and cols_x and rows_y and cols_y and rows_z and cols_z):
         return None
-    frame = plan.frame()
+    frame, alive = plan.frame()
     if with_grad:
         grad, arguments = torch.empty_like(x), frame.with_grad
         address = grad.data_ptr()
@@ -117,7 +117,6 @@ def _quick(plan: _plans.Plan, x: Tensor, y: Optional[Tensor], z: Optional[Tensor
         grad, arguments, address = None, frame.without, 0
     frame.write(frame.block, 0, x.data_ptr(), rows_x, cols_x, cols_x, code_x, y.data_ptr(), rows_y, cols_y, cols_y, code_y,
                 z.data_ptr(), rows_z, cols_z, cols_z, code_z, address, rows_x, cols_x, cols_x, code_x)
-    alive = frame.held()  # to the end of the call, whoever closes it
     if frame.guard is None:
         status = frame.function(*arguments)
     else:
@@ -144,12 +143,11 @@ def _quick_rows(plan: _plans.Plan, x: Tensor, index, with_grad: bool):
 
 def _call(plan: _plans.Plan, x, y, z, grad, index: Optional[int]) -> float:
     """The value; views are five numbers each (_plans.Frame)."""
-    frame = plan.frame()
+    frame, alive = plan.frame()
     frame.write(frame.block, 0, *x, *y, *z, *(grad or _plans.NO_VIEW))
     arguments = frame.with_grad if grad else frame.without
     if index is not None:
         arguments = (*arguments[:_plans.INDEX_AT], index, x[1], *arguments[_plans.INDEX_AT:])
-    alive = frame.held()
     with frame.guard or _unguarded:
         status = frame.function(*arguments)
     if status:

@@ -15,12 +15,13 @@ import itertools
 import struct
 import threading
 import weakref
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Tuple
 
 import torch
 
 from .. import _kernels, _native, _runtime, errors
 from .._mean import ConditionalMean, ResidualFeatures
+from .._model import Model
 from . import _scaling
 
 _numbers = itertools.count()
@@ -50,7 +51,7 @@ class Frame:
 
     def __init__(self, change: int, context: _runtime.Context, held: Optional[_runtime.Handle]):
         self.change, self.context = change, context
-        self.held = _nothing if held is None else weakref.ref(held)  # weak: close() frees it
+        self.held: Callable[[], Any] = _nothing if held is None else weakref.ref(held)  # weak: close() frees it
         self.guard = None  # held during a call, where there is one
         self.block = ctypes.create_string_buffer(struct.calcsize(4 * _VIEW))
         self.views = [_address(ctypes.addressof(self.block) + i * struct.calcsize(_VIEW)) for i in range(4)]
@@ -64,8 +65,9 @@ class Frame:
         self.with_grad, self.without = (*every, self.views[3]), (*every, None)
 
 
-def _nothing() -> None:
-    return None
+def _nothing() -> bool:
+    """Of a frame that borrows nothing: it is always there."""
+    return True
 
 
 class Plan:
@@ -122,25 +124,25 @@ class Plan:
         keep = {variable: self.kernel(context, variable) for variable in variables}
         return _native.Kernels(**{variable: handle.pointer for variable, handle in keep.items()}), keep
 
-    def held(self) -> Optional[_runtime.Handle]:
-        """The library's object that a call needs, which keeps all others; raises where one was closed."""
+    def held(self) -> Tuple[Optional[Model], Optional[_runtime.Handle]]:
+        """(model, the library's object that a call needs, which keeps all others); raises where one was closed."""
         if self.mean is None:
-            return None
-        model = self.mean.model.handle
-        return model if self.features is None else self.features.handle
+            return None, None
+        model = self.mean.model
+        handle = model.handle
+        return model, handle if self.features is None else self.features.handle
 
     def options(self, context: _runtime.Context):
         """(options of the measure, what keeps their pointers alive until it is made)."""
         raise NotImplementedError
 
-    def fill(self, frame: Frame) -> None:
+    def fill(self, frame: Frame, model: Optional[Model]) -> None:
         """Makes the measure, and sets the frame's function and arguments."""
         library, (x, y, z, _) = _native.library(), frame.views
         options, keep = self.options(frame.context)
         measure = _runtime.make("circe_measure_create", "circe_measure_destroy", frame.context.pointer, ctypes.byref(options),
                                 parents=[frame.context.handle])  # not the mean, which may be closed before
-        if self.mean is not None:
-            model = self.mean.model
+        if model is not None:
             _native.check(library.circe_measure_set_mean(measure.pointer, model.pointer))
             frame.guard = model.guard if model.random or self.kind != "circe" else None
         if self.features is None:
@@ -149,15 +151,21 @@ class Plan:
             _native.check(library.circe_measure_bind_features(measure.pointer, self.features.pointer))
             frame.set(library.circe_measure_evaluate, measure.pointer, x, keep=measure)
 
-    def frame(self) -> Frame:
-        """This thread's."""
+    def frame(self) -> Tuple[Frame, Any]:
+        """(this thread's, what it borrows). The caller holds both to the end of a call: another thread may close the mean, or
+        fit it again."""
         frame = getattr(self._local, "frame", None)
-        if frame is None or frame.change != _runtime.changes:
-            self._local.frame = None
-            frame = Frame(_runtime.changes, _runtime.context(), self.held())
-            self.fill(frame)
-            self._local.frame = frame
-        return frame
+        if frame is not None and frame.change == _runtime.changes:
+            alive = frame.held()
+            if alive is not None:
+                return frame, alive
+        self._local.frame = None
+        change = _runtime.changes  # first: what changes from here on is looked up anew
+        model, alive = self.held()
+        frame = Frame(change, _runtime.context(), alive)
+        self.fill(frame, model)
+        self._local.frame = frame
+        return frame, alive
 
     def on_cuda(self, gpu, x, y, z, index, n, value, grad) -> int:
         raise NotImplementedError
