@@ -43,17 +43,17 @@ circe_status circe__faces_make(const circe__data *data, circe__faces **faces) {
     if (data->y.dim == 0 || data->by_value || data->options.kernel_y != NULL || data->y.constant) return CIRCE_OK;
     *faces = circe__calloc(data->context, 1, sizeof **faces);
     circe_status status = *faces == NULL ? CIRCE_ERR_MEMORY : scores_of(data, &scores);
-    if (status == CIRCE_OK) {
-        again = circe__alloc(data->context, data->total * data->y.dim, sizeof *again);
+    if (status == CIRCE_OK && data->y.dim == 1) { /* rough is of one column */
+        again = circe__alloc(data->context, data->total, sizeof *again);
         status = again == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     }
+    if (again != NULL) memcpy(again, scores, (size_t)data->total * sizeof *again);
     if (status == CIRCE_OK) {
-        memcpy(again, scores, (size_t)(data->total * data->y.dim) * sizeof *again);
         status = circe__face_set(data, scores, data->y.dim, CIRCE_KERNEL_GAUSSIAN, &(*faces)->scores);
         scores = NULL;
     }
-    if (status == CIRCE_OK) {
-        status = circe__face_set(data, again, data->y.dim, CIRCE_KERNEL_LAPLACE, &(*faces)->rough);
+    if (status == CIRCE_OK && again != NULL) {
+        status = circe__face_set(data, again, 1, CIRCE_KERNEL_LAPLACE, &(*faces)->rough);
         again = NULL;
     }
     circe__free(data->context, scores);

@@ -393,17 +393,25 @@ circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, 
         circe_status drawn = by_draws(data, pair, value, result);
         return drawn == CIRCE_OK ? circe__permute_residuals(data, pair, false, result) : drawn;
     }
-    circe_status status = circe__moments(data, pair, MOMENT_ROWS, &mean, &variance);
-    if (status == CIRCE_OK && null == CIRCE_NULL_SPECTRAL) status = circe__null_weights(data, pair, &weights, &n);
-    if (status != CIRCE_OK) return status;
+    bool spectral = null == CIRCE_NULL_SPECTRAL;
+    circe_status status = spectral ? circe__null_weights(data, pair, &weights, &n) : CIRCE_OK;
+    bool whole = spectral && n == pair->p * pair->q; /* all weights, not those of a sample */
+    if (status == CIRCE_OK && !whole) status = circe__moments(data, pair, MOMENT_ROWS, &mean, &variance);
+    if (status != CIRCE_OK) {
+        circe__free(data->context, weights);
+        return status;
+    }
+    for (int64_t k = 0; whole && k < n; k++) {
+        mean += weights[k];
+        variance += 2.0 * weights[k] * weights[k];
+    }
     result->null_mean = pair->scale * mean;
     result->null_sd = pair->scale * sqrt(variance);
     if (!(mean > 0.0))
         result->p_value = 1.0;
-    else if (null == CIRCE_NULL_GAMMA)
-        result->p_value = circe__clip_p(circe__moment_tail(mean, variance, value));
     else
-        result->p_value = circe__clip_p(circe__weighted_tail(weights, n, value));
+        result->p_value = circe__clip_p(spectral ? circe__weighted_tail(weights, n, value)
+                                                 : circe__moment_tail(mean, variance, value));
     circe__free(data->context, weights);
     return circe__permute_residuals(data, pair, false, result);
 }

@@ -184,8 +184,9 @@ static void run_loo(void *user, int64_t b) {
     const loo *w = user;
     int64_t first = b * BLOCK, n = circe__min(BLOCK, w->spectrum->n - first);
     double *errors = w->errors + b * (w->n_ridge + 1), means[BLOCK * LOO_COLUMNS];
-    for (int64_t l = 0; l < w->n_ridge; l++) errors[l] = loo_errors(w, l, first, n, means);
     errors[w->n_ridge] = error_alone(w, first, n);
+    for (int64_t l = 0; l < w->n_ridge; l++) /* of no features, the mean is all there is */
+        errors[l] = w->spectrum->rank > 0 ? loo_errors(w, l, first, n, means) : errors[w->n_ridge];
 }
 
 /* inverse and scaled, from P = Q' target (rank, columns). */
