@@ -101,6 +101,12 @@ void circe__sight_text(const circe__sight *sight, char *text, size_t size) {
 /* a := [a, b scaled]; b is consumed. */
 static circe_status beside(const circe__data *data, circe__table *a, circe__table *b, double scale) {
     circe__table both = {0};
+    if (a->cols == 0 && scale == 1.0) {
+        circe__table_free(data->context, a);
+        *a = *b;
+        *b = (circe__table){0};
+        return CIRCE_OK;
+    }
     circe_status status = circe__table_new(data->context, b->rows, a->cols + b->cols, &both);
     for (int64_t i = 0; status == CIRCE_OK && i < b->rows; i++) {
         if (a->cols > 0) memcpy(both.data + i * both.cols, a->data + i * a->cols, (size_t)a->cols * sizeof(double));

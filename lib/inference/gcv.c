@@ -19,7 +19,7 @@ typedef struct reduced {
     double *G;            /* (r, r), both triangles */
     double *C;            /* (r, q) */
     double *d, *e;        /* (r), (r) */
-    double *scratch;      /* (2 r + q) */
+    double *scratch;      /* (4 r + q) */
     double *u;            /* (r, q) */
     double *front, *back; /* (r): pivots of T + ridge from either end */
 } reduced;
@@ -70,7 +70,7 @@ static double explained(const reduced *m, double ridge, int64_t first, int64_t c
 
 static circe_status reduced_make(const circe_context *context, int64_t r, int64_t q, reduced *m) {
     *m = (reduced){.r = r, .q = q};
-    m->G = circe__alloc(context, r * r + 2 * (r + 1) * (q + 1) + 6 * r + q + 8, sizeof *m->G);
+    m->G = circe__alloc(context, r * r + 2 * (r + 1) * (q + 1) + 8 * r + q + 8, sizeof *m->G);
     if (m->G == NULL) return CIRCE_ERR_MEMORY;
     m->C = m->G + r * r;
     m->u = m->C + r * q;
