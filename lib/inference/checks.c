@@ -15,54 +15,52 @@
 enum { CHECK_RANK = 56, CHECK_COLUMNS = 12, CHECK_ROWS = 512, MISFIT_COLUMNS = 24 };
 static const double narrower = 0.1; /* of sigma2: a third of the width */
 
-static void keep_columns(circe__table *t, int64_t columns) {
-    if (t->cols <= columns) return;
-    for (int64_t i = 0; i < t->rows; i++)
-        memmove(t->data + i * columns, t->data + i * t->cols, (size_t)columns * sizeof(double));
-    t->cols = columns;
-}
-
+/* to := the first columns of a table. */
 static circe_status copy_columns(const circe__data *data, const circe__table *from, int64_t columns, circe__table *to) {
-    circe_status status = circe__table_copy(data->context, from, to);
-    if (status == CIRCE_OK) keep_columns(to, columns);
+    int64_t cols = circe__min(from->cols, columns);
+    circe_status status = circe__table_new(data->context, from->rows, cols, to);
+    for (int64_t i = 0; status == CIRCE_OK && i < from->rows; i++)
+        for (int64_t c = 0; c < cols; c++) to->data[i * cols + c] = from->data[i * from->cols + c];
     return status;
 }
 
-/* Functions that the regression reproduces to a hundredth of their variance: what is left of them is its ridge alone.
- */
-static void drop_fitted(const circe__table *before, circe__table *left) {
-    const double least = 0.01;
-    double all[CHECK_RANK], rest[CHECK_RANK];
-    for (int64_t first = 0; first < left->cols; first += CHECK_RANK) {
-        int64_t cols = circe__min(CHECK_RANK, left->cols - first);
-        memset(all, 0, sizeof all);
-        memset(rest, 0, sizeof rest);
-        for (int64_t i = 0; i < left->rows; i++) {
-            const double *a = before->data + i * left->cols + first, *b = left->data + i * left->cols + first;
-            for (int64_t c = 0; c < cols; c++) {
-                all[c] += a[c] * a[c];
-                rest[c] += b[c] * b[c];
-            }
-        }
-        for (int64_t i = 0; i < left->rows; i++)
-            for (int64_t c = 0; c < cols; c++)
-                if (rest[c] < least * all[c]) left->data[i * left->cols + first + c] = 0.0;
+/* squares (cols) := the sum of squares of every column. */
+static void column_squares(const circe__table *t, double *restrict squares) {
+    memset(squares, 0, (size_t)t->cols * sizeof *squares);
+    for (int64_t i = 0; i < t->rows; i++) {
+        const double *restrict row = t->data + i * t->cols;
+        for (int64_t c = 0; c < t->cols; c++) squares[c] += row[c] * row[c];
     }
 }
 
-/* p-value of the target's residuals against functions of y, `left` (total rows), which is consumed. */
+/* Without functions that the regression reproduces to a hundredth of their variance: what is left of them is its ridge
+ * alone. */
+static void drop_fitted(const double *before, const double *after, circe__table *left) {
+    const double least = 0.01;
+    int64_t cols = left->cols, kept = 0;
+    for (int64_t c = 0; c < cols; c++) kept += after[c] >= least * before[c];
+    if (kept == cols) return;
+    for (int64_t i = 0; i < left->rows; i++)
+        for (int64_t c = 0, to = 0; c < cols; c++)
+            if (after[c] >= least * before[c]) left->data[i * kept + to++] = left->data[i * cols + c];
+    left->cols = kept;
+}
+
+/* p-value of the target's residuals against functions of y, `left` (total rows), weighed, which is consumed. */
 static circe_status check_against(const circe__data *data, const circe__regressor *regressor, circe__table *left,
                                   const circe__table *target, const circe__table *noise, double *p) {
     circe__pair pair = {.n = data->total, .left = *left};
     double mean = 0.0, variance = 0.0;
     *left = (circe__table){0};
     *p = 1.0;
-    circe__table before = {0};
-    circe__weigh(data, &pair.left);
-    circe_status status = circe__table_copy(data->context, &pair.left, &before);
+    int64_t cols = pair.left.cols;
+    double *squares = circe__alloc(data->context, 2 * cols + 1, sizeof *squares);
+    circe_status status = squares == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) column_squares(&pair.left, squares);
     if (status == CIRCE_OK) status = circe__residual(regressor, &pair.left);
-    if (status == CIRCE_OK) drop_fitted(&before, &pair.left);
-    circe__table_free(data->context, &before);
+    if (status == CIRCE_OK) column_squares(&pair.left, squares + cols);
+    if (status == CIRCE_OK) drop_fitted(squares, squares + cols, &pair.left);
+    circe__free(data->context, squares);
     if (status == CIRCE_OK) status = copy_columns(data, target, CHECK_COLUMNS, &pair.right);
     if (status == CIRCE_OK) status = copy_columns(data, noise, CHECK_COLUMNS, &pair.noise);
     pair.p = pair.left.cols;
@@ -84,12 +82,29 @@ static bool only_categories(const circe__variable *y) {
     return true;
 }
 
+void circe__views_free(const circe_context *context, circe__views *views) {
+    for (int k = 0; k < 2; k++) circe__table_free(context, &views->of[k]);
+}
+
+/* Functions of y that are the same for every regression, the first: rough or additive ones, the second: products. */
+static circe_status view_of(const circe__data *data, int k, circe__views *views, circe__table *F) {
+    bool one = data->y.dim == 1;
+    const circe__sight sight = {one ? CIRCE__ROUGH : CIRCE__ADDITIVE, 0, one ? 1.0 : 0.1, 0};
+    circe__table *view = &views->of[k];
+    double left;
+    circe_status status = CIRCE_OK;
+    if (view->data == NULL) {
+        status = k == 0 ? circe__face_features(data, &sight, 1e-3, CHECK_RANK, view, &left)
+                        : circe__products(data, view);
+        if (status == CIRCE_OK) circe__weigh(data, view);
+    }
+    return status == CIRCE_OK ? circe__table_copy(data->context, view, F) : status;
+}
+
 circe_status circe__check_residual(const circe__data *data, circe__regressor *regressor, const circe__table *target,
-                                   const circe__table *noise) {
-    enum { MOST = 2 };
+                                   const circe__table *noise, circe__views *views) {
     double least = 1.0, left, p, narrow = narrower * fmax(regressor->info.sigma2_multiple, 0.0);
     circe__sight own = regressor->spectrum->sight;
-    int count = 0;
     if (data->y.dim == 0) return CIRCE_OK; /* nothing to be free of */
     if ((data->by_value && circe__by_kernel(data)) || only_categories(&data->y)) {
         regressor->info.check_p = 1.0; /* means of every value leave nothing of y */
@@ -98,17 +113,16 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
     own.parts &= CIRCE__KERNEL | CIRCE__SCORES | CIRCE__ROUGH | CIRCE__METRIC;
     if (own.parts == 0) own.parts = CIRCE__KERNEL;
     own.multiple = narrow > 0.0 ? narrow : narrower;
-    circe__sight sights[MOST] = {own};
-    int n_sights = 1;
-    if (data->faces != NULL) {
-        bool one = data->y.dim == 1;
-        sights[n_sights++] = (circe__sight){one ? CIRCE__ROUGH : CIRCE__ADDITIVE, 0, one ? 1.0 : 0.1, 0};
-    }
+    int count = data->faces == NULL ? 1 : data->y.dim > 1 ? 3 : 2;
     circe_status status = CIRCE_OK;
-    for (int k = 0; status == CIRCE_OK && k < n_sights + (data->faces != NULL && data->y.dim > 1); k++, count++) {
+    for (int k = 0; status == CIRCE_OK && k < count; k++) {
         circe__table F = {0};
-        status = k < n_sights ? circe__face_features(data, &sights[k], 1e-3, CHECK_RANK, &F, &left)
-                              : circe__products(data, &F);
+        if (k == 0) {
+            status = circe__face_features(data, &own, 1e-3, CHECK_RANK, &F, &left);
+            if (status == CIRCE_OK) circe__weigh(data, &F);
+        } else {
+            status = view_of(data, k - 1, views, &F);
+        }
         if (status == CIRCE_OK) status = check_against(data, regressor, &F, target, noise, &p);
         if (status == CIRCE_OK) least = fmin(least, p);
     }

@@ -43,17 +43,17 @@ circe_status circe__faces_make(const circe__data *data, circe__faces **faces) {
     if (data->y.dim == 0 || data->by_value || data->options.kernel_y != NULL || data->y.constant) return CIRCE_OK;
     *faces = circe__calloc(data->context, 1, sizeof **faces);
     circe_status status = *faces == NULL ? CIRCE_ERR_MEMORY : scores_of(data, &scores);
-    if (status == CIRCE_OK) {
-        again = circe__alloc(data->context, data->total * data->y.dim, sizeof *again);
+    if (status == CIRCE_OK && data->y.dim == 1) { /* rough is of one column */
+        again = circe__alloc(data->context, data->total, sizeof *again);
         status = again == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     }
+    if (again != NULL) memcpy(again, scores, (size_t)data->total * sizeof *again);
     if (status == CIRCE_OK) {
-        memcpy(again, scores, (size_t)(data->total * data->y.dim) * sizeof *again);
         status = circe__face_set(data, scores, data->y.dim, CIRCE_KERNEL_GAUSSIAN, &(*faces)->scores);
         scores = NULL;
     }
-    if (status == CIRCE_OK) {
-        status = circe__face_set(data, again, data->y.dim, CIRCE_KERNEL_LAPLACE, &(*faces)->rough);
+    if (status == CIRCE_OK && again != NULL) {
+        status = circe__face_set(data, again, 1, CIRCE_KERNEL_LAPLACE, &(*faces)->rough);
         again = NULL;
     }
     circe__free(data->context, scores);
@@ -101,6 +101,12 @@ void circe__sight_text(const circe__sight *sight, char *text, size_t size) {
 /* a := [a, b scaled]; b is consumed. */
 static circe_status beside(const circe__data *data, circe__table *a, circe__table *b, double scale) {
     circe__table both = {0};
+    if (a->cols == 0 && scale == 1.0) {
+        circe__table_free(data->context, a);
+        *a = *b;
+        *b = (circe__table){0};
+        return CIRCE_OK;
+    }
     circe_status status = circe__table_new(data->context, b->rows, a->cols + b->cols, &both);
     for (int64_t i = 0; status == CIRCE_OK && i < b->rows; i++) {
         if (a->cols > 0) memcpy(both.data + i * both.cols, a->data + i * a->cols, (size_t)a->cols * sizeof(double));

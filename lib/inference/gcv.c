@@ -19,65 +19,10 @@ typedef struct reduced {
     double *G;            /* (r, r), both triangles */
     double *C;            /* (r, q) */
     double *d, *e;        /* (r), (r) */
-    double *v, *w;        /* (r) scratch */
+    double *scratch;      /* (4 r + q) */
     double *u;            /* (r, q) */
     double *front, *back; /* (r): pivots of T + ridge from either end */
 } reduced;
-
-static double dot(const double *restrict a, const double *restrict b, int64_t n) {
-    double sum = 0.0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += a[i] * b[i];
-    return sum;
-}
-
-/* v, the reflection of column k, and its 2 / v'v; 0 where there is nothing to reflect. */
-static double reflection(reduced *m, int64_t k) {
-    const double *row = m->G + k * m->r;
-    int64_t rest = m->r - k - 1;
-    double *v = m->v, a = row[k + 1], below = dot(row + k + 2, row + k + 2, rest - 1);
-    m->d[k] = row[k];
-    m->e[k] = a;
-    if (!(below > 0.0)) return 0.0;
-    double norm = sqrt(a * a + below), alpha = a > 0.0 ? -norm : norm;
-    memcpy(v, row + k + 1, (size_t)rest * sizeof *v);
-    v[0] = a - alpha;
-    m->e[k] = alpha;
-    return 1.0 / (norm * norm - a * alpha);
-}
-
-/* G := G - v w' - w v' behind column k, C := C - scale v (v'C). */
-static void reflect(reduced *m, int64_t k, double scale) {
-    int64_t r = m->r, rest = r - k - 1, q = m->q;
-    const double *restrict v = m->v;
-    double *restrict w = m->w, *corner = m->G + (k + 1) * (r + 1);
-    for (int64_t i = 0; i < rest; i++) w[i] = scale * dot(corner + i * r, v, rest);
-    double half = 0.5 * scale * dot(v, w, rest);
-    for (int64_t i = 0; i < rest; i++) w[i] -= half * v[i];
-    for (int64_t i = 0; i < rest; i++) {
-        double *restrict row = corner + i * r, vi = v[i], wi = w[i];
-#pragma omp simd
-        for (int64_t j = 0; j < rest; j++) row[j] -= vi * w[j] + wi * v[j];
-    }
-    double *sum = m->u;
-    memset(sum, 0, (size_t)q * sizeof *sum);
-    for (int64_t i = 0; i < rest; i++)
-        for (int64_t c = 0; c < q; c++) sum[c] += v[i] * m->C[(k + 1 + i) * q + c];
-    for (int64_t i = 0; i < rest; i++)
-        for (int64_t c = 0; c < q; c++) m->C[(k + 1 + i) * q + c] -= scale * v[i] * sum[c];
-}
-
-static void reduce(reduced *m) {
-    int64_t r = m->r;
-    for (int64_t k = 0; k + 2 < r; k++) {
-        double scale = reflection(m, k);
-        if (scale > 0.0) reflect(m, k, scale);
-    }
-    for (int64_t k = circe__max(r - 2, 0); k < r; k++) {
-        m->d[k] = m->G[k * (r + 1)];
-        if (k + 1 < r) m->e[k] = m->G[k * (r + 1) + 1];
-    }
-}
 
 /* The pivots of T + ridge; false where one is not positive. *degrees: r - ridge tr (T + ridge)^-1. */
 static bool factor(reduced *m, double ridge, double *degrees) {
@@ -99,39 +44,41 @@ static void solve(reduced *m) {
     int64_t r = m->r, q = m->q;
     memcpy(m->u, m->C, (size_t)(r * q) * sizeof *m->u);
     for (int64_t i = 1; i < r; i++) {
-        double l = m->e[i - 1] / m->front[i - 1];
-        for (int64_t c = 0; c < q; c++) m->u[i * q + c] -= l * m->u[(i - 1) * q + c];
+        double *restrict row = m->u + i * q, l = m->e[i - 1] / m->front[i - 1];
+        const double *restrict before = row - q;
+        for (int64_t c = 0; c < q; c++) row[c] -= l * before[c];
     }
-    for (int64_t i = r - 1; i >= 0; i--)
-        for (int64_t c = 0; c < q; c++) {
-            double above = i + 1 < r ? m->e[i] * m->u[(i + 1) * q + c] : 0.0;
-            m->u[i * q + c] = (m->u[i * q + c] - above) / m->front[i];
-        }
+    for (int64_t i = r - 1; i >= 0; i--) {
+        double *restrict row = m->u + i * q, inverse = 1.0 / m->front[i];
+        const double *restrict next = row + q;
+        if (i + 1 < r)
+            for (int64_t c = 0; c < q; c++) row[c] -= m->e[i] * next[c];
+        for (int64_t c = 0; c < q; c++) row[c] *= inverse;
+    }
 }
 
 /* What a ridge takes from the sum of squares of columns [first, first + columns). */
 static double explained(const reduced *m, double ridge, int64_t first, int64_t columns) {
     double sum = 0.0;
-    for (int64_t i = 0; i < m->r; i++)
-        for (int64_t c = first; c < first + columns; c++) {
-            double u = m->u[i * m->q + c];
-            sum += u * (m->C[i * m->q + c] + ridge * u);
-        }
+    for (int64_t i = 0; i < m->r; i++) {
+        const double *u = m->u + i * m->q + first, *c = m->C + i * m->q + first;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t k = 0; k < columns; k++) sum += u[k] * (c[k] + ridge * u[k]);
+    }
     return sum;
 }
 
 static circe_status reduced_make(const circe_context *context, int64_t r, int64_t q, reduced *m) {
     *m = (reduced){.r = r, .q = q};
-    m->G = circe__alloc(context, r * r + 2 * (r + 1) * (q + 1) + 6 * r + 8, sizeof *m->G);
+    m->G = circe__alloc(context, r * r + 2 * (r + 1) * (q + 1) + 8 * r + q + 8, sizeof *m->G);
     if (m->G == NULL) return CIRCE_ERR_MEMORY;
     m->C = m->G + r * r;
     m->u = m->C + r * q;
     m->d = m->u + (r + 1) * (q + 1);
     m->e = m->d + r;
-    m->v = m->e + r;
-    m->w = m->v + r;
-    m->front = m->w + r;
+    m->front = m->e + r;
     m->back = m->front + r;
+    m->scratch = m->back + r;
     return CIRCE_OK;
 }
 
@@ -168,7 +115,7 @@ circe_status circe__gcv_of(const circe__data *data, const circe__table *F, const
         if (r > 0 && columns[t] > 0)
             algebra->gemm(1, 0, r, columns[t], rows, 1.0, F->data, r, targets[t]->data, targets[t]->cols, 0.0,
                           m.C + (t == 0 ? 0 : columns[0]), m.q);
-    reduce(&m);
+    circe__loops_for(data->context->backend, CIRCE_FLOAT64)->reduce(r, m.q, m.G, m.C, m.d, m.e, m.scratch);
     for (int64_t l = 0; l < o->n_ridge; l++) {
         double degrees = 0.0;
         if (!factor(&m, o->ridge[l], &degrees)) continue;

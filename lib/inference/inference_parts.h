@@ -330,9 +330,15 @@ double circe__clip_p(double p);
 
 /* ---- checks.c --------------------------------------------------------------------------------------------------- */
 
+/* Functions of y that both sides' residuals are held against, weighed; made where they are first needed. */
+typedef struct circe__views {
+    circe__table of[2];
+} circe__views;
+void circe__views_free(const circe_context *context, circe__views *views);
+
 /* info.check_p: the residuals of `right` against y under a narrower kernel. */
 circe_status circe__check_residual(const circe__data *data, circe__regressor *regressor, const circe__table *target,
-                                   const circe__table *noise);
+                                   const circe__table *noise, circe__views *views);
 void circe__verdict(const circe__data *data, circe_test_result *result);
 
 /* result->misfit, from what the two regressions leave of their targets: residual = noise (1 - leverage). */

@@ -55,29 +55,41 @@ static double diagonal_at(const circe__pair *pair, int64_t i) {
 }
 
 /* W, which is symmetric, left of its diagonal, a block of ROWS rows to a part. What the blocks add is added up in their
- * order: the same bits on any number of threads. */
+ * order: the same bits on any number of threads. In single precision: a sum of squares of many pairs needs no more, and
+ * its relative error is that of one number, 1e-7. Both sides are in units of a power of two near their largest number,
+ * so that no product is lost. */
 typedef struct squares {
     const circe__data *data;
     const circe__pair *pair;
-    const sample *s;
-    int64_t blocks;
-    double *off; /* (blocks): sums of squares left of the diagonal */
+    int64_t n, blocks;
+    float *left, *noise; /* (n, p), (n, q) */
+    double *off;         /* (blocks): sums of squares left of the diagonal */
 } squares;
+
+/* to (size) := from over a power of two, whose exponent is returned. */
+static int to_single(const double *from, int64_t size, float *to) {
+    double largest = 0.0;
+    for (int64_t e = 0; e < size; e++) largest = fabs(from[e]) > largest ? fabs(from[e]) : largest;
+    int exponent = largest > 0.0 && isfinite(largest) ? ilogb(largest) : 0;
+    double scale = ldexp(1.0, -exponent);
+    for (int64_t e = 0; e < size; e++) to[e] = (float)(from[e] * scale);
+    return exponent;
+}
 
 /* Those of rows [row, row + rows) and columns [col, col + cols). */
 static double square_tile(const squares *w, int64_t row, int64_t rows, int64_t col, int64_t cols) {
     const circe__algebra *algebra = w->data->context->backend->algebra;
-    const sample *s = w->s;
     int64_t p = w->pair->p, q = w->pair->q;
-    double W[ROWS * COLUMNS], K[ROWS * COLUMNS], sum = 0.0;
-    algebra->gemm(0, 1, rows, cols, p, 1.0, s->left + row * p, p, s->left + col * p, p, 0.0, W, cols);
-    algebra->gemm(0, 1, rows, cols, q, 1.0, s->noise + row * q, q, s->noise + col * q, q, 0.0, K, cols);
+    float W[ROWS * COLUMNS], K[ROWS * COLUMNS];
+    double sum = 0.0;
+    algebra->gemm_f32(0, 1, rows, cols, p, 1.0f, w->left + row * p, p, w->left + col * p, p, 0.0f, W, cols);
+    algebra->gemm_f32(0, 1, rows, cols, q, 1.0f, w->noise + row * q, q, w->noise + col * q, q, 0.0f, K, cols);
     for (int64_t i = 0; i < rows; i++) {
         double square = 0.0;
         int64_t end = circe__min(cols, row + i - col);
 #pragma omp simd reduction(+ : square)
         for (int64_t j = 0; j < end; j++) {
-            double v = W[i * cols + j] * K[i * cols + j];
+            double v = (double)(W[i * cols + j] * K[i * cols + j]);
             square += v * v;
         }
         sum += square;
@@ -88,7 +100,7 @@ static double square_tile(const squares *w, int64_t row, int64_t rows, int64_t c
 /* The last blocks are the longest and come first. */
 static void run_squares(void *user, int64_t part) {
     const squares *q = user;
-    int64_t b = q->blocks - 1 - part, row = b * ROWS, rows = circe__min(ROWS, q->s->n - row);
+    int64_t b = q->blocks - 1 - part, row = b * ROWS, rows = circe__min(ROWS, q->n - row);
     q->off[b] = 0.0;
     for (int64_t col = 0; col < row + rows; col += COLUMNS)
         q->off[b] += square_tile(q, row, rows, col, circe__min(COLUMNS, row + rows - col));
@@ -97,12 +109,19 @@ static void run_squares(void *user, int64_t part) {
 /* The sum of squares of W beside its diagonal. */
 static circe_status square_sums(const circe__data *data, const circe__pair *pair, const sample *s, double *sum) {
     const circe_context *context = data->context;
-    squares q = {data, pair, s, .blocks = (s->n + ROWS - 1) / ROWS};
-    q.off = circe__alloc(context, q.blocks, sizeof *q.off);
-    circe_status status = q.off == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
-    if (status == CIRCE_OK) circe_context_run(context, q.blocks, run_squares, &q);
-    for (int64_t b = 0; status == CIRCE_OK && b < q.blocks; b++) *sum += 2.0 * q.off[b];
-    circe__free(context, q.off);
+    int64_t p = pair->p, q = pair->q;
+    squares w = {data, pair, s->n, .blocks = (s->n + ROWS - 1) / ROWS};
+    w.off = circe__alloc(context, w.blocks, sizeof *w.off);
+    w.left = circe__alloc(context, s->n * (p + q), sizeof *w.left);
+    circe_status status = w.off == NULL || w.left == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) {
+        w.noise = w.left + s->n * p;
+        int exponent = to_single(s->left, s->n * p, w.left) + to_single(s->noise, s->n * q, w.noise);
+        circe_context_run(context, w.blocks, run_squares, &w);
+        for (int64_t b = 0; b < w.blocks; b++) *sum += ldexp(2.0 * w.off[b], 4 * exponent);
+    }
+    circe__free(context, w.left);
+    circe__free(context, w.off);
     return status;
 }
 

@@ -297,18 +297,22 @@ static circe_status right_noise(const circe__data *data, circe__regressor *regre
 static circe_status check_sides(const circe__data *data, const circe__pair_plan *plan, const circe__table *target,
                                 circe__regressions *regressions, const circe__pair *pair, circe_test_result *result) {
     circe__table noise = {0};
-    circe_status status = circe__check_residual(data, &regressions->side[1], &pair->right, &pair->noise);
-    if (status != CIRCE_OK || (!plan->regress_x && data->faces == NULL)) return status;
-    if (!plan->regress_x) { /* the left side is centred by the same smoother */
+    circe__views views = {0};
+    circe_status status = circe__check_residual(data, &regressions->side[1], &pair->right, &pair->noise, &views);
+    if (status == CIRCE_OK && !plan->regress_x && data->faces != NULL) {
+        /* the left side is centred by the same smoother */
         const circe__regressor same[2] = {regressions->side[1], regressions->side[1]};
         const circe__table *twice[2] = {&pair->right, &pair->right}, *noise_twice[2] = {&pair->noise, &pair->noise};
-        return circe__check_misfit(data, same, twice, noise_twice, result);
+        status = circe__check_misfit(data, same, twice, noise_twice, result);
     }
-    status = circe__noise(data, &regressions->side[0], target, &noise);
-    if (status == CIRCE_OK) status = circe__check_residual(data, &regressions->side[0], target, &noise);
-    const circe__table *targets[2] = {target, &pair->right}, *noises[2] = {&noise, &pair->noise};
-    if (status == CIRCE_OK && data->y.dim > 0 && !data->by_value && circe__by_kernel(data))
-        status = circe__check_misfit(data, regressions->side, targets, noises, result);
+    if (status == CIRCE_OK && plan->regress_x) {
+        status = circe__noise(data, &regressions->side[0], target, &noise);
+        if (status == CIRCE_OK) status = circe__check_residual(data, &regressions->side[0], target, &noise, &views);
+        const circe__table *targets[2] = {target, &pair->right}, *noises[2] = {&noise, &pair->noise};
+        if (status == CIRCE_OK && data->y.dim > 0 && !data->by_value && circe__by_kernel(data))
+            status = circe__check_misfit(data, regressions->side, targets, noises, result);
+    }
+    circe__views_free(data->context, &views);
     circe__table_free(data->context, &noise);
     return status;
 }
@@ -393,17 +397,25 @@ circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, 
         circe_status drawn = by_draws(data, pair, value, result);
         return drawn == CIRCE_OK ? circe__permute_residuals(data, pair, false, result) : drawn;
     }
-    circe_status status = circe__moments(data, pair, MOMENT_ROWS, &mean, &variance);
-    if (status == CIRCE_OK && null == CIRCE_NULL_SPECTRAL) status = circe__null_weights(data, pair, &weights, &n);
-    if (status != CIRCE_OK) return status;
+    bool spectral = null == CIRCE_NULL_SPECTRAL;
+    circe_status status = spectral ? circe__null_weights(data, pair, &weights, &n) : CIRCE_OK;
+    bool whole = spectral && n == pair->p * pair->q; /* all weights, not those of a sample */
+    if (status == CIRCE_OK && !whole) status = circe__moments(data, pair, MOMENT_ROWS, &mean, &variance);
+    if (status != CIRCE_OK) {
+        circe__free(data->context, weights);
+        return status;
+    }
+    for (int64_t k = 0; whole && k < n; k++) {
+        mean += weights[k];
+        variance += 2.0 * weights[k] * weights[k];
+    }
     result->null_mean = pair->scale * mean;
     result->null_sd = pair->scale * sqrt(variance);
     if (!(mean > 0.0))
         result->p_value = 1.0;
-    else if (null == CIRCE_NULL_GAMMA)
-        result->p_value = circe__clip_p(circe__moment_tail(mean, variance, value));
     else
-        result->p_value = circe__clip_p(circe__weighted_tail(weights, n, value));
+        result->p_value = circe__clip_p(spectral ? circe__weighted_tail(weights, n, value)
+                                                 : circe__moment_tail(mean, variance, value));
     circe__free(data->context, weights);
     return circe__permute_residuals(data, pair, false, result);
 }

@@ -444,11 +444,13 @@ static circe_status fourier_table(const circe__data *data, const circe__variable
 static circe_status check_pair(const circe__data *data, const circe__table *x, circe__regressions *made,
                                const circe__pair *pair, circe_test_result *result) {
     circe__table noise = {0};
-    circe_status status = circe__check_residual(data, &made->side[1], &pair->right, &pair->noise);
+    circe__views views = {0};
+    circe_status status = circe__check_residual(data, &made->side[1], &pair->right, &pair->noise, &views);
     if (status == CIRCE_OK) status = circe__noise(data, &made->side[0], x, &noise);
-    if (status == CIRCE_OK) status = circe__check_residual(data, &made->side[0], x, &noise);
+    if (status == CIRCE_OK) status = circe__check_residual(data, &made->side[0], x, &noise, &views);
     const circe__table *targets[2] = {x, &pair->right}, *noises[2] = {&noise, &pair->noise};
     if (status == CIRCE_OK && !data->by_value) status = circe__check_misfit(data, made->side, targets, noises, result);
+    circe__views_free(data->context, &views);
     circe__table_free(data->context, &noise);
     return status;
 }
@@ -551,6 +553,7 @@ static circe_status check_some(const layout *l, const maps *m, circe_test_result
     int64_t n = circe__min(data->n, CHECKED_ROWS), *index = circe__alloc(data->context, n, sizeof *index);
     circe__data part = {0};
     circe__table residual[2] = {{0}};
+    circe__views views = {0};
     circe_test_regression *info[2] = {&result->x, &result->z};
     circe_status status = index == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) {
@@ -565,11 +568,12 @@ static circe_status check_some(const layout *l, const maps *m, circe_test_result
         circe__table *r = &residual[side];
         circe__weigh(&part, r);
         status = circe__regressor_set(&part, &none, 1.0, &mean);
-        if (status == CIRCE_OK) status = circe__check_residual(&part, &mean, r, r);
+        if (status == CIRCE_OK) status = circe__check_residual(&part, &mean, r, r, &views);
         if (status == CIRCE_OK) info[side]->check_p = mean.info.check_p;
         circe__free(data->context, mean.leverage);
     }
     circe__free(data->context, index);
+    circe__views_free(data->context, &views);
     circe__table_free(data->context, &residual[0]);
     circe__table_free(data->context, &residual[1]);
     circe__data_free(&part);

@@ -184,8 +184,9 @@ static void run_loo(void *user, int64_t b) {
     const loo *w = user;
     int64_t first = b * BLOCK, n = circe__min(BLOCK, w->spectrum->n - first);
     double *errors = w->errors + b * (w->n_ridge + 1), means[BLOCK * LOO_COLUMNS];
-    for (int64_t l = 0; l < w->n_ridge; l++) errors[l] = loo_errors(w, l, first, n, means);
     errors[w->n_ridge] = error_alone(w, first, n);
+    for (int64_t l = 0; l < w->n_ridge; l++) /* of no features, the mean is all there is */
+        errors[l] = w->spectrum->rank > 0 ? loo_errors(w, l, first, n, means) : errors[w->n_ridge];
 }
 
 /* inverse and scaled, from P = Q' target (rank, columns). */
@@ -295,14 +296,66 @@ typedef struct choice {
     circe__sight sight;
 } choice;
 
-/* The best ridge of a spectrum for a target, if it is better than what is there. */
+/* The ridge that generalised cross-validation likes best: O(r) a ridge once P = Q' target is there.
+ *
+ *     |t - Q D P|^2 = |t|^2 - sum_k |P_k|^2 (s_k + 2 ridge) / (s_k + ridge)^2,   D = 1/(s + ridge)  */
+static circe_status guess_ridge(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
+                                int64_t *guess) {
+    const circe_test_options *o = &data->options;
+    int64_t n = spectrum->n, r = spectrum->rank, columns = circe__min(target->cols, LOO_COLUMNS);
+    double total = 0.0, least = HUGE_VAL, *P = circe__alloc(data->context, r * columns + r + 1, sizeof *P);
+    if (P == NULL) return CIRCE_ERR_MEMORY;
+    double *energy = P + r * columns;
+    *guess = o->n_ridge / 2;
+    if (r > 0 && columns > 0)
+        data->context->backend->algebra->gemm(1, 0, r, columns, n, 1.0, spectrum->Q, r, target->data, target->cols, 0.0,
+                                              P, columns);
+    for (int64_t i = 0; i < n; i++) total += circe__square_norm(target->data + i * target->cols, columns);
+    for (int64_t k = 0; k < r; k++) energy[k] = circe__square_norm(P + k * columns, columns);
+    for (int64_t l = 0; l < o->n_ridge; l++) {
+        double degrees = 1.0, left = total;
+        for (int64_t k = 0; k < r; k++) {
+            double inverse = 1.0 / (spectrum->s[k] + o->ridge[l]);
+            degrees += spectrum->s[k] * inverse;
+            left -= energy[k] * (spectrum->s[k] + 2.0 * o->ridge[l]) * inverse * inverse;
+        }
+        double free = 1.0 - degrees / (double)n, error = fmax(left, 0.0) / (free * free);
+        if (free <= 0.05 || error >= least) continue;
+        least = error;
+        *guess = l;
+    }
+    circe__free(data->context, P);
+    return CIRCE_OK;
+}
+
+/* The best ridge of a spectrum for a target, if it is better than what is there: leave-one-out from REACH below what
+ * generalised cross-validation likes to REACH above it, and on for as long as the best is at an end. */
 static circe_status try_ridges(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
                                double *errors, choice *best) {
+    enum { REACH = 2 };
     const circe_test_options *o = &data->options;
     double alone = 0.0;
-    circe_status status = circe__loo(data, spectrum, target, o->ridge, o->n_ridge, errors, &alone);
-    for (int64_t l = 0; status == CIRCE_OK && l < o->n_ridge; l++)
-        if (errors[l] < best->error) *best = (choice){errors[l], alone, o->ridge[l], spectrum->sight};
+    int64_t all = o->n_ridge, guess = 0, first = 0, end = all, least = 0;
+    circe_status status = CIRCE_OK;
+    if (!circe__in_blocks(data, spectrum->n)) {
+        status = guess_ridge(data, spectrum, target, &guess);
+        first = circe__max(guess - REACH, 0);
+        end = circe__min(guess + REACH + 1, all);
+    }
+    if (status == CIRCE_OK)
+        status = circe__loo(data, spectrum, target, o->ridge + first, end - first, errors + first, &alone);
+    while (status == CIRCE_OK) {
+        least = first;
+        for (int64_t l = first + 1; l < end; l++)
+            if (errors[l] < errors[least]) least = l;
+        int64_t more = least == first && first > 0 ? first - 1 : least == end - 1 && end < all ? end : -1;
+        if (more < 0) break;
+        status = circe__loo(data, spectrum, target, o->ridge + more, 1, errors + more, &alone);
+        first = circe__min(first, more);
+        end = circe__max(end, more + 1);
+    }
+    if (status == CIRCE_OK && errors[least] < best->error)
+        *best = (choice){errors[least], alone, o->ridge[least], spectrum->sight};
     return status;
 }
 

@@ -234,6 +234,7 @@ static circe_status center_tested(const circe__data *data, const circe__sight *s
                                   int64_t tested, residuals *r, circe_test_result *result) {
     circe__local local = {0};
     circe__table noise = {0};
+    circe__views views = {0};
     circe_status status = circe__local_make(data, order, tested, sight, result->z.ridge, &local);
     for (int times = 0; status == CIRCE_OK && times < 2; times++) {
         status = circe__residual(&local.regressor, &r->a);
@@ -241,9 +242,10 @@ static circe_status center_tested(const circe__data *data, const circe__sight *s
     }
     if (status == CIRCE_OK && !data->options.skip_checks) {
         status = circe__noise(&local.part, &local.regressor, &r->c, &noise);
-        if (status == CIRCE_OK) status = circe__check_residual(&local.part, &local.regressor, &r->c, &noise);
+        if (status == CIRCE_OK) status = circe__check_residual(&local.part, &local.regressor, &r->c, &noise, &views);
         result->z.check_p = local.regressor.info.check_p;
     }
+    circe__views_free(data->context, &views);
     circe__table_free(data->context, &noise);
     circe__local_free(data->context, &local);
     return status;

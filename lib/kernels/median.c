@@ -8,6 +8,7 @@
  * sees nothing. */
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
@@ -71,15 +72,22 @@ static int64_t bits_at(double v, int shift) {
     return (int64_t)(bits >> shift);
 }
 
+/* Neighbours often fall into one bin: several counts, so that none waits for the one before it, and no branch that
+ * depends on the numbers. */
 static void run_count(void *user, int64_t part) {
+    enum { WAYS = 4 };
     const selection *s = user;
     int64_t *counts = s->counts + part * BINS, end = circe__cut(s->n, s->parts, part + 1);
-    memset(counts, 0, BINS * sizeof *counts);
+    uint32_t ways[WAYS][BINS + 1]; /* the last one: of another exponent */
+    memset(ways, 0, sizeof ways);
     for (int64_t i = circe__cut(s->n, s->parts, part); i < end; i++) {
-        if (s->exponent < 0)
-            counts[bits_at(s->v[i], EXPONENT)]++;
-        else if (bits_at(s->v[i], EXPONENT) == s->exponent)
-            counts[bits_at(s->v[i], FRACTION) % BINS]++;
+        int64_t exponent = bits_at(s->v[i], EXPONENT), fraction = bits_at(s->v[i], FRACTION) % BINS;
+        int64_t bin = s->exponent < 0 ? exponent : exponent == s->exponent ? fraction : BINS;
+        ways[i % WAYS][bin]++;
+    }
+    for (int64_t bin = 0; bin < BINS; bin++) {
+        counts[bin] = 0;
+        for (int way = 0; way < WAYS; way++) counts[bin] += ways[way][bin];
     }
 }
 
@@ -110,7 +118,36 @@ static double select_kth(selection *s, int threads, int64_t k, double *few, doub
     return found;
 }
 
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* *found := the median by one pass, which keeps the numbers between two of a few hundred that lie about it; false where
+ * it is not among them. few (n) is scratch. */
+static bool median_between(const double *v, int64_t n, double *few, double *found) {
+    enum { SAMPLE = 512, APART = 64 }; /* three standard deviations of a place in the sample are 34 */
+    double sample[SAMPLE];
+    int64_t held = 0, below = 0, k = n / 2;
+    if (n < 8 * SAMPLE) return false;
+    for (int64_t i = 0; i < SAMPLE; i++) sample[i] = v[i * (n / SAMPLE) + (i * 7919) % (n / SAMPLE)];
+    qsort(sample, SAMPLE, sizeof *sample, ascending);
+    double low = sample[SAMPLE / 2 - APART], high = sample[SAMPLE / 2 + APART];
+    for (int64_t i = 0; i < n; i++) {
+        few[held] = v[i];
+        held += v[i] >= low && v[i] <= high;
+        below += v[i] < low;
+    }
+    k -= below;
+    if (k < 1 || k >= held) return false;
+    *found = kth_smallest(few, held, k);
+    if (n % 2 == 0) *found = 0.5 * (*found + kth_smallest(few, held, k - 1));
+    return true;
+}
+
 static double median(selection *s, int threads, double *few) {
+    double found;
+    if (s->parts == 1 && median_between(s->v, s->n, few, &found)) return found;
     double lower = 0.0, upper = select_kth(s, threads, s->n / 2, few, s->n % 2 == 1 ? NULL : &lower);
     return s->n % 2 == 1 ? upper : 0.5 * (lower + upper);
 }
@@ -132,7 +169,7 @@ double circe__median_of_squares(double *v, int64_t n) {
 /* ---- distances --------------------------------------------------------------------------------------------------- */
 
 typedef struct distances {
-    const double *points; /* (n, cols) */
+    const double *points; /* (cols, n) */
     int64_t n, cols;
     double *squares; /* of row i with those before it, from i (i - 1) / 2 on */
 } distances;
@@ -142,15 +179,14 @@ static void run_distances(void *user, int64_t first, int64_t end) {
     const distances *d = user;
     for (int64_t k = first; k < end; k++) {
         int64_t i = k % 2 == 0 ? k / 2 : d->n - 1 - k / 2;
-        const double *a = d->points + i * d->cols;
-        double *out = d->squares + i * (i - 1) / 2;
-        for (int64_t j = 0; j < i; j++) {
-            double square = 0.0;
-            for (int64_t c = 0; c < d->cols; c++) {
-                double difference = a[c] - d->points[j * d->cols + c];
-                square += difference * difference;
+        double *restrict out = d->squares + i * (i - 1) / 2;
+        for (int64_t c = 0; c < d->cols; c++) {
+            const double *column = d->points + c * d->n;
+            double own = column[i];
+            for (int64_t j = 0; j < i; j++) {
+                double difference = own - column[j];
+                out[j] = c > 0 ? out[j] + difference * difference : difference * difference;
             }
-            out[j] = square;
         }
     }
 }
@@ -198,7 +234,7 @@ circe_status circe_median_sigma2(circe_context *context, const circe_mat *points
     }
     circe__random_subset(threads, (circe_random){.seed = 0, .stream = 0x6d656469616eu}, points->rows, n, rows);
     for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < n_cols; c++) copy[i * n_cols + c] = circe__at(points, rows[i], first_col + c);
+        for (int64_t c = 0; c < n_cols; c++) copy[c * n + i] = circe__at(points, rows[i], first_col + c);
     int exponent = scale_of(copy, n * n_cols);
     for (int64_t e = 0; exponent != 0 && e < n * n_cols; e++) copy[e] = ldexp(copy[e], -exponent);
     distances d = {copy, n, n_cols, squares};

@@ -78,6 +78,7 @@ INLINE int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 #include "backend/cpu/curves.inc"
 #include "backend/cpu/measure.inc"
 #include "backend/cpu/factor.inc"
+#include "backend/cpu/reduce.inc"
 /* clang-format on */
 
 const circe__loops FN(loops) = {
@@ -92,4 +93,5 @@ const circe__loops FN(loops) = {
     .measure = measure,
     .factor_bytes = factor_bytes,
     .factor = factor,
+    .reduce = reduce,
 };
