@@ -153,7 +153,8 @@ circe_status circe_audit(circe_context *context, const circe_table *table, const
 
 static void profile_free(circe_audit_profile *p) {
     free(p->value);
-    free(p->half);
+    free(p->lower);
+    free(p->upper);
 }
 
 static void finding_free(circe_audit_finding *f) {

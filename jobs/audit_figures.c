@@ -73,7 +73,7 @@ static report_series *add_band(chart *c, report_panel *panel, const standing *at
 
 static void put_profile(report_series *s, const standing *at, const circe_audit_profile *p) {
     for (int64_t g = 0; g < s->room; g++)
-        chart_band(s, place_of(at, g), p->value[g], p->value[g] - p->half[g], p->value[g] + p->half[g]);
+        chart_band(s, place_of(at, g), p->value[g], p->lower[g], p->upper[g]);
 }
 
 static void put_metric(report_series *s, const standing *at, const circe_audit_metrics *groups, circe_audit_metric m) {
