@@ -195,6 +195,11 @@ static circe_status read_file(const char *path, const name_list *wanted, const i
     return status;
 }
 
+/* A program names all columns whose type says that they are categories, whether or not they are in use. */
+static void meet_unused(const circe_table *memory, const name_list *items, bool *met) {
+    for (int64_t i = 0; i < items->n; i++) met[i] = met[i] || memory_table_has(memory, items->names[i]);
+}
+
 circe_status column_table_read(const circe_table *memory, const char *path, const name_list *wanted, const reading *how,
                                bool by_place, column_table *table) {
     *table = (column_table){0};
@@ -206,6 +211,7 @@ circe_status column_table_read(const circe_table *memory, const char *path, cons
                                          : read_file(path, wanted, &how->how, by_place, table);
     table->in.values = table->in.table.values;
     if (status == CIRCE_OK) table->in.met = reading_met(how);
+    if (table->in.met != NULL && memory != NULL) meet_unused(memory, &how->items, table->in.met);
     return status;
 }
 

@@ -112,6 +112,8 @@ static circe_status refuse_column(const circe_table *table, const char *wanted) 
                       io__choices_text(&choices));
 }
 
+bool memory_table_has(const circe_table *table, const char *name) { return name_list_find(&table->names, name) >= 0; }
+
 /* By its name, or by its number. */
 static circe_status find_column(const circe_table *table, const char *wanted, int64_t *found) {
     size_t length = strlen(wanted);

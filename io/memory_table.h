@@ -9,6 +9,8 @@
 /* Of names and cells, to tell tables apart. */
 uint64_t memory_table_hash(const circe_table *table);
 
+bool memory_table_has(const circe_table *table, const char *name);
+
 /* The columns of these names (or numbers, from 0), in their order. */
 circe_status memory_table_read(const circe_table *table, const name_list *wanted, const io_reading *how, io_table *out);
 

@@ -74,6 +74,30 @@ static void like_a_file(void **state) {
     circe_table_free(table);
 }
 
+/* Of a table in memory, categories that are not in use may be named; those that are not there may not. */
+static void unused_categories(void **state) {
+    (void)state;
+    circe_table *table = make_table();
+    name_list wanted = {0};
+    assert_ok(name_list_split("columns", "age,height", &wanted));
+    for (int k = 0; k < 2; k++) {
+        const reading_options options = {.categories = k == 0 ? "sex,age" : "sexx,age"};
+        column_table memory = {0};
+        input *group[] = {&memory.in};
+        reading how;
+        assert_ok(reading_open(&options, &how));
+        assert_ok(column_table_read(table, NULL, &wanted, &how, false, &memory));
+        if (k == 0)
+            assert_ok(inputs_check_categories(&options, group, 1));
+        else
+            assert_refused(inputs_check_categories(&options, group, 1), CIRCE_ERR_ARGUMENT, "'sexx' is not one of");
+        column_table_free(&memory);
+        reading_free(&how);
+    }
+    name_list_free(&wanted);
+    circe_table_free(table);
+}
+
 static void as_variables(void **state) {
     (void)state;
     circe_table *table = make_table();
@@ -125,4 +149,4 @@ static void refusals(void **state) {
     circe_table_free(NULL);
 }
 
-TEST_MAIN("memory_table", TEST(like_a_file), TEST(as_variables), TEST(refusals))
+TEST_MAIN("memory_table", TEST(like_a_file), TEST(unused_categories), TEST(as_variables), TEST(refusals))
