@@ -11,6 +11,7 @@
 #include "cli/common/text.h"
 #include "jobs/audit_parts.h"
 #include "jobs/test_json.h"
+#include "report/cells.h"
 
 static int widest(const circe_audit_column *columns, int64_t n, int least) {
     int width = least;
@@ -70,8 +71,11 @@ static void print_quality(const circe_audit_result *r) {
         printf("  %-*s  ", width, r->predictions[p].name);
         for (size_t m = 0; m < sizeof shown / sizeof shown[0]; m++) {
             const circe_audit_estimate *e = &r->quality[p].of[shown[m]];
+            char value[32], lower[32], upper[32];
             if (!isfinite(e->value)) continue;
-            printf("%s%s %.3g [%.3g, %.3g]", between, circe_audit_metric_name(shown[m]), e->value, e->lower, e->upper);
+            printf("%s%s %s [%s, %s]", between, circe_audit_metric_name(shown[m]),
+                   cells_digits(e->value, 3, value, sizeof value), cells_digits(e->lower, 3, lower, sizeof lower),
+                   cells_digits(e->upper, 3, upper, sizeof upper));
             between = ", ";
         }
         puts(between[0] == '\0' ? "no metric: it is a number, and the outcome is classes in words" : "");
