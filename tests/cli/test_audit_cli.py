@@ -597,6 +597,7 @@ class GateTest(AuditTest):
                 self.assertEqual(result.returncode, status, result.stderr)
                 self.assertEqual("--fail-if" in result.stderr, status == 3)
                 self.assertIn("The report", result.stdout)
+                self.assertEqual("chance alone would give" in result.stdout.replace("\n     ", " ").split("Limits:")[1], name == "kpc")
         result = self.gate("auc<0.999")
         self.assertEqual(result.returncode, 3)
         self.assertIn("below the limit of 0.999: outside the tolerance (95 %)", result.stderr)
