@@ -261,6 +261,13 @@ class MetricTest(AuditTest):
                             "independence", "--calibrate", "0", "-o", "report").stdout
         self.assertNotRegex(text, r"(?m)^%")
 
+    def test_reversed_predictor(self):
+        """A score of what is not the positive word is worth a question."""
+        rows = people(900, 0.5, 29)
+        self.assertEqual(self.audit(rows, "score", "word")["warnings"], [])
+        found = self.audit(rows, "score", "word", "group", "--positive", "fail")["warnings"]
+        self.assertEqual(["is --positive right?" in w for w in found], [True], found)
+
     def test_useless_predictor(self):
         rows = people(1500, 0.5, 25)
         draw = random.Random(26)
