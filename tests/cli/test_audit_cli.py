@@ -253,6 +253,14 @@ class MetricTest(AuditTest):
             self.assertTrue(0 <= low <= value <= high <= 1, (value, low, high))
         self.assertTrue(any(high == 1 or low == 0 for _, low, high in points))
 
+    def test_columns_of_the_terminal(self):
+        """They stand below their heads where names have letters beyond ASCII."""
+        self.write("named.csv", "".join(["score,y,größe\n"] + ["%s,%s,%s\n" % (r["score"], r["y"], r["group"]) for r in people(300, 0.5, 28)]))
+        text = self.succeed("audit", "named.csv", "--prediction", "score", "--target", "y", "--sensitive", "größe", "--calibrate", "0",
+                            "-o", "report").stdout.splitlines()
+        head = next(k for k, line in enumerate(text) if line.startswith("  prediction"))
+        self.assertTrue(text[head + 1][text[head].index("trust"):].startswith(("good", "doubtful", "poor")), text[head:head + 2])
+
     def test_lines_begin_with_words(self):
         """A percent sign stays with its number."""
         rows = [{"p": r["score"], "y": r["y"], "group": r["group"]} for r in people(900, 0.5, 28)]
