@@ -45,6 +45,19 @@ static void make_findings(audit_run *run) {
     run->contrasts = small_alloc((size_t)gaps * sizeof *run->contrasts);
 }
 
+/* Of two words, the one that comes last in the alphabet need not be the one that is predicted. */
+static void note_reversed(audit_run *run) {
+    const circe_audit_result *r = run->r;
+    for (int64_t p = 0; p < r->n_predictions; p++) {
+        const circe_audit_estimate *auc = &r->quality[p].of[CIRCE_METRIC_AUC];
+        if (auc->upper < 0.5)
+            notes_add(&run->warnings,
+                      "the prediction '%s' is higher where '%s' is %s than where it is %s, the positive value (AUC "
+                      "%.2g); is --positive right?",
+                      r->predictions[p].name, r->target.name, r->negative, r->positive, auc->value);
+    }
+}
+
 static circe_status work(audit_run *run) {
     circe_audit_result *r = run->r;
     make_findings(run);
@@ -53,6 +66,7 @@ static circe_status work(audit_run *run) {
     circe_status status = audit_find_residuals(run);
     for (int64_t i = 0; i < r->n_findings && status == CIRCE_OK; i++) status = find_one(run, &r->findings[i]);
     if (status == CIRCE_OK) status = audit_resample(run);
+    if (status == CIRCE_OK) note_reversed(run);
     if (status == CIRCE_OK) audit_conclude(r);
     if (status == CIRCE_OK) audit_checks_make(run->options, r);
     return status;
@@ -153,7 +167,8 @@ circe_status circe_audit(circe_context *context, const circe_table *table, const
 
 static void profile_free(circe_audit_profile *p) {
     free(p->value);
-    free(p->half);
+    free(p->lower);
+    free(p->upper);
 }
 
 static void finding_free(circe_audit_finding *f) {

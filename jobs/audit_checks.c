@@ -93,8 +93,14 @@ static circe_audit_estimate gap_of(const circe_audit_finding *f, circe_audit_gap
     return gap != NULL ? gap->gap : (circe_audit_estimate){(double)NAN, (double)NAN, (double)NAN};
 }
 
+/* NULL: it is not an effect. */
+static const circe_effect *effect_of(const condition *c, const circe_audit_finding *f) {
+    if (quantities[c->of].what == OF_KPC) return &f->effects.kpc;
+    return quantities[c->of].what == OF_CIRCE ? &f->effects.circe : NULL;
+}
+
 static circe_audit_estimate measured(const circe_audit_result *r, const condition *c, const circe_audit_finding *f) {
-    const circe_effect *e = quantities[c->of].what == OF_KPC ? &f->effects.kpc : &f->effects.circe;
+    const circe_effect *e = effect_of(c, f);
     switch (quantities[c->of].what) {
         case OF_KPC:
         case OF_CIRCE:
@@ -138,13 +144,18 @@ static const char *tolerance_of(const circe_audit_check *k) {
     return isfinite(k->measured.lower) ? texts[k->within] : "";
 }
 
-/* "score, race: tpr_gap is 0.40 (95 % interval 0.31 to 0.48), above the limit of 0.1: outside the tolerance (95 %)" */
-static char *say(const circe_audit_result *r, const condition *c, const circe_audit_check *k) {
-    char value[32], lower[32], upper[32], interval[96] = "";
+/* "score, race: kpc is 0.063 (95 % interval 0.043 to 0.091; chance alone would give 0.0050), above the limit of 0.02:
+ * outside the tolerance (95 %)" */
+static char *say(const circe_audit_result *r, const condition *c, const circe_audit_check *k,
+                 const circe_effect *effect) {
+    char value[32], lower[32], upper[32], chance[32], by_chance[80] = "", interval[192] = "";
     const circe_audit_estimate *e = &k->measured;
+    if (effect != NULL)
+        snprintf(by_chance, sizeof by_chance, "; chance alone would give %s",
+                 audit_digits(effect->chance, chance, sizeof chance));
     if (isfinite(e->lower))
-        snprintf(interval, sizeof interval, " (95 %% interval %s to %s)", audit_digits(e->lower, lower, sizeof lower),
-                 audit_digits(e->upper, upper, sizeof upper));
+        snprintf(interval, sizeof interval, " (95 %% interval %s to %s%s)", audit_digits(e->lower, lower, sizeof lower),
+                 audit_digits(e->upper, upper, sizeof upper), by_chance);
     char *of = of_what(r, k), *text;
     if (isnan(e->value))
         text = small_format("%s: %s does not exist here, so the check fails", of, quantities[c->of].name);
@@ -172,7 +183,7 @@ static void add_check(circe_audit_result *r, const char *text, const condition *
     double value = k->measured.value;
     k->failed = isnan(value) || (c->above ? value > c->limit : value < c->limit);
     k->within = judge(c, &k->measured);
-    k->text = say(r, c, k);
+    k->text = say(r, c, k, effect_of(c, f));
 }
 
 static bool has_gap(const circe_audit_finding *f, const condition *c) {

@@ -271,13 +271,22 @@ static circe_status decode_prediction(audit_run *run, circe_audit_column *c) {
 
 /* ---- what to tell ------------------------------------------------------------------------------------------------ */
 
-/* Rates that are the same for all say nothing. */
-static void note_threshold(audit_run *run, const circe_audit_column *c) {
+/* Rates that are the same for all say nothing, and those of a threshold that nobody chose say little. */
+static void note_threshold(audit_run *run, int64_t prediction) {
     const circe_audit_result *r = run->r;
+    const circe_audit_column *c = &r->predictions[prediction];
     double threshold = audit_threshold(r, c);
     int64_t above = 0;
     for (int64_t i = 0; i < r->n; i++) above += c->values[i] >= threshold;
-    if (r->outcome != CIRCE_OUTCOME_BINARY || (above != 0 && above != r->n)) return;
+    if (r->outcome != CIRCE_OUTCOME_BINARY) return;
+    if (above != 0 && above != r->n) {
+        if (threshold == 0.5 && !audit_has_errors(r, prediction))
+            notes_add(&run->warnings,
+                      "the prediction '%s' is not a probability between 0 and 1, so the threshold %g may not suit it; "
+                      "set --threshold",
+                      c->name, threshold);
+        return;
+    }
     if (c->is_label)
         notes_add(&run->warnings, "every prediction '%s' is %s, so the true and false positive rates are meaningless",
                   c->name, above == 0 ? r->negative : r->positive);
@@ -298,7 +307,7 @@ static void note_rows(audit_run *run) {
                   r->dropped);
     if (r->n < FEW_ROWS)
         notes_add(&run->warnings, "%" PRId64 " rows are few; the test can find only strong dependence", r->n);
-    for (int64_t p = 0; p < r->n_predictions; p++) note_threshold(run, &r->predictions[p]);
+    for (int64_t p = 0; p < r->n_predictions; p++) note_threshold(run, p);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */

@@ -72,8 +72,7 @@ static report_series *add_band(chart *c, report_panel *panel, const standing *at
 }
 
 static void put_profile(report_series *s, const standing *at, const circe_audit_profile *p) {
-    for (int64_t g = 0; g < s->room; g++)
-        chart_band(s, place_of(at, g), p->value[g], p->value[g] - p->half[g], p->value[g] + p->half[g]);
+    for (int64_t g = 0; g < s->room; g++) chart_band(s, place_of(at, g), p->value[g], p->lower[g], p->upper[g]);
 }
 
 static void put_metric(report_series *s, const standing *at, const circe_audit_metrics *groups, circe_audit_metric m) {
@@ -287,24 +286,30 @@ void audit_show_errors(audit_page *w, int64_t attribute) {
     free(caption);
 }
 
+char *audit_positive_rule(const circe_audit_result *r) {
+    bool labels = true;
+    for (int64_t p = 0; p < r->n_predictions; p++) labels = labels && r->predictions[p].is_label;
+    return labels ? small_format("%s", r->positive) : small_format("at least %g", r->threshold);
+}
+
 /* What the rates of a notion are shares of. */
-static char *rates_caption(const circe_audit_result *r, circe_audit_notion notion, const char *attribute) {
+static char *rates_caption(const circe_audit_result *r, circe_audit_notion notion, const char *attribute,
+                           const char *rule) {
     if (notion == CIRCE_NOTION_SEPARATION)
         return small_format(
             "Rates along %s, with 95 %% intervals: of the rows whose %s is %s (left) or %s (right), the share whose "
-            "prediction is at least %g.",
-            attribute, r->target.name, r->positive, r->negative, r->threshold);
+            "prediction is %s.",
+            attribute, r->target.name, r->positive, r->negative, rule);
     if (notion == CIRCE_NOTION_SUFFICIENCY)
         return small_format(
             "Predictive values along %s, with 95 %% intervals: the share of the rows whose %s is %s among those whose "
-            "prediction is at least %g (left), and of those whose %s is %s among the others (right).",
-            attribute, r->target.name, r->positive, r->threshold, r->target.name, r->negative);
+            "prediction is %s (left), and of those whose %s is %s among the others (right).",
+            attribute, r->target.name, r->positive, rule, r->target.name, r->negative);
     if (r->outcome == CIRCE_OUTCOME_BINARY)
         return small_format(
-            "Along %s, with 95 %% intervals: the share of all rows whose prediction is at least %g (left), and the "
-            "mean "
+            "Along %s, with 95 %% intervals: the share of all rows whose prediction is %s (left), and the mean "
             "prediction (right). Demographic parity asks for the same height everywhere.",
-            attribute, r->threshold);
+            attribute, rule);
     return small_format(
         "Means along %s, with 95 %% intervals. Independence asks for the same mean prediction everywhere (left), "
         "regardless of the outcomes (right).",
@@ -322,8 +327,10 @@ void audit_show_rates(audit_page *w, int64_t k, int64_t attribute) {
     if (!binary && (notion != CIRCE_NOTION_INDEPENDENCE || audit_at(r, k, 0, attribute)->n_parts > 1)) return;
     const circe_audit_metric *pair = metrics[binary ? (int)notion : 3];
     const char *const titles[] = {circe_audit_metric_name(pair[0]), circe_audit_metric_name(pair[1])};
-    char *caption = rates_caption(r, notion, r->attributes[attribute].name);
+    char *rule = binary ? audit_positive_rule(r) : NULL;
+    char *caption = rates_caption(r, notion, r->attributes[attribute].name, rule);
     show_pair(w, (place){k, attribute}, "rates", pair, titles, caption);
+    free(rule);
     free(caption);
 }
 

@@ -2,9 +2,10 @@
  *
  *     s        levels that count as equal: classes, or five groups of a number
  *     c        cells of the columns of --given within a level; one where there are none
- *     m_scg    mean over the rows of level s, cell c and group g; of fewer than five rows it is left out, unless
- * smaller groups count d_sgh    sum_c share_sc (m_scg - m_sch), over the cells where both groups are gap      sum_s
- * share_s max_gh d_sgh
+ *     m_scg    mean over the rows of level s, cell c and group g; left out if there are fewer than five
+ *              (or --smallest-group, if that is less)
+ *     d_sgh    sum_c share_sc (m_scg - m_sch), over the cells that have both groups
+ *     gap      sum_s share_s max_gh d_sgh
  *
  * Where y has numbers, what is averaged is x less its mean given y (residuals): values of y that differ within a level
  * would otherwise pass for a gap. A maximum over groups is positive by chance, the more so the more groups there are:

@@ -23,6 +23,9 @@ void audit_show_attribute(audit_page *w, int64_t attribute);
 
 const char *audit_notion_title(circe_audit_notion notion);
 
+/* Which predictions count as positive: "at least 0.5", or the class. The caller frees it. */
+char *audit_positive_rule(const circe_audit_result *r);
+
 /* Each draws a figure of one attribute, for notion k, into the folder and adds it to the page. */
 void audit_show_residuals(audit_page *w, int64_t k, int64_t attribute);
 void audit_show_place(audit_page *w, int64_t k, int64_t attribute);

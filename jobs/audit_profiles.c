@@ -5,28 +5,32 @@
 #include "base/small.h"
 #include "jobs/audit_parts.h"
 
-/* Mean of `value` over the rows of every group (at one level, or of all: -1), with 1.96 standard errors. */
+/* 1.96 standard errors on either side, but no further than the values themselves go: the mean of shares is one. */
+static void find_interval(circe_audit_profile *p, int64_t group, double squares, double count, const double *range) {
+    double half = count >= 2 ? 1.96 * sqrt(squares / (count * (count - 1))) : (double)NAN;
+    p->lower[group] = isnan(half) ? half : fmax(p->value[group] - half, range[0]);
+    p->upper[group] = isnan(half) ? half : fmin(p->value[group] + half, range[1]);
+}
+
+/* Mean of `value` over the rows of every group (at one level, or of all: -1), with its 95 % interval. */
 static circe_audit_profile profile_of(const circe_audit_groups *groups, int64_t n_rows,
                                       const circe_audit_groups *levels, int64_t level, const double *value) {
     int64_t n = groups->n_groups;
-    circe_audit_profile p = {small_alloc((size_t)n * sizeof(double)), small_alloc((size_t)n * sizeof(double))};
-    double *count = small_alloc((size_t)n * sizeof *count);
-    for (int pass = 0; pass < 2; pass++) {
-        for (int64_t i = 0; i < n_rows; i++) {
-            int64_t g = groups->of[i];
-            if (level >= 0 && levels->of[i] != level) continue;
-            if (pass == 0)
-                p.value[g] += value[i], count[g] += 1;
-            else
-                p.half[g] += (value[i] - p.value[g]) * (value[i] - p.value[g]);
-        }
-        for (int64_t g = 0; g < n; g++) {
-            if (pass == 0)
-                p.value[g] = count[g] >= 1 ? p.value[g] / count[g] : (double)NAN;
-            else
-                p.half[g] = count[g] >= 2 ? 1.96 * sqrt(p.half[g] / (count[g] * (count[g] - 1))) : (double)NAN;
-        }
+    size_t bytes = (size_t)n * sizeof(double);
+    circe_audit_profile p = {small_alloc(bytes), small_alloc(bytes), small_alloc(bytes)};
+    double *count = small_alloc(bytes), *squares = small_alloc(bytes), range[] = {INFINITY, -INFINITY};
+    for (int64_t i = 0; i < n_rows; i++) {
+        range[0] = fmin(range[0], value[i]);
+        range[1] = fmax(range[1], value[i]);
+        if (level < 0 || levels->of[i] == level) p.value[groups->of[i]] += value[i], count[groups->of[i]] += 1;
     }
+    for (int64_t g = 0; g < n; g++) p.value[g] = count[g] >= 1 ? p.value[g] / count[g] : (double)NAN;
+    for (int64_t i = 0; i < n_rows; i++) {
+        double less = value[i] - p.value[groups->of[i]];
+        if (level < 0 || levels->of[i] == level) squares[groups->of[i]] += less * less;
+    }
+    for (int64_t g = 0; g < n; g++) find_interval(&p, g, squares[g], count[g], range);
+    free(squares);
     free(count);
     return p;
 }

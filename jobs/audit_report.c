@@ -58,12 +58,14 @@ static void show_facts(audit_page *w) {
     report_fact(w->page, "data", "%s, %" PRId64 " rows, %" PRId64 " left out for missing cells", r->source, r->n,
                 r->dropped);
     if (r->model != NULL) report_fact(w->page, "model", "%s", r->model);
-    if (r->outcome == CIRCE_OUTCOME_BINARY)
-        report_fact(w->page, "outcome", "%s: positive is %s; a prediction of at least %g counts as positive",
-                    r->target.name, r->positive, r->threshold);
+    char *rule = r->outcome == CIRCE_OUTCOME_BINARY ? audit_positive_rule(r) : NULL;
+    if (rule != NULL)
+        report_fact(w->page, "outcome", "%s: positive is %s; a prediction of %s counts as positive", r->target.name,
+                    r->positive, rule);
     else
         report_fact(w->page, "outcome", "%s, %s", r->target.name,
                     r->outcome == CIRCE_OUTCOME_NUMBERS ? "a number" : "classes");
+    free(rule);
     for (int64_t g = 0; g < r->n_given; g++)
         report_fact(w->page, "given", "%s, %s", r->given[g].name,
                     r->given[g].categories != NULL ? "categories" : "a number, in five groups for the gaps");

@@ -11,27 +11,35 @@
 #include "cli/common/text.h"
 #include "jobs/audit_parts.h"
 #include "jobs/test_json.h"
+#include "report/cells.h"
+
+/* The bytes of a name that take no column of their own: those that continue a letter of UTF-8. */
+static int continued(const char *name) {
+    int bytes = 0;
+    for (; *name != '\0'; name++) bytes += ((unsigned char)*name & 0xC0) == 0x80;
+    return bytes;
+}
 
 static int widest(const circe_audit_column *columns, int64_t n, int least) {
     int width = least;
     for (int64_t i = 0; i < n; i++) {
-        int length = (int)strlen(columns[i].name);
+        int length = (int)strlen(columns[i].name) - continued(columns[i].name);
         width = length > width ? length : width;
     }
     return width;
 }
 
 static void print_finding(const circe_audit_result *r, const circe_audit_finding *f, int prediction, int attribute) {
+    const char *of = audit_prediction(r, f)->name, *on = audit_attribute(r, f)->name;
     char p[32], adjusted[32], kpc[112] = "-";
     const circe_effect *e = &f->effects.kpc;
     char value[32], lower[32], upper[32];
     if (f->has_effects)
         snprintf(kpc, sizeof kpc, "%s [%s, %s]", audit_digits(e->value, value, sizeof value),
                  audit_digits(e->lower, lower, sizeof lower), audit_digits(e->upper, upper, sizeof upper));
-    printf("  %-*s  %-*s  %9s  %9s  %-9s  %-22s  %s\n", prediction, audit_prediction(r, f)->name, attribute,
-           audit_attribute(r, f)->name, test_p_text(f->p_value, p, sizeof p),
-           test_p_text(f->p_adjusted, adjusted, sizeof adjusted), circe_trust_name(f->trust), kpc,
-           circe_audit_decision_name(f->decision));
+    printf("  %-*s  %-*s  %9s  %9s  %-9s  %-22s  %s\n", prediction + continued(of), of, attribute + continued(on), on,
+           test_p_text(f->p_value, p, sizeof p), test_p_text(f->p_adjusted, adjusted, sizeof adjusted),
+           circe_trust_name(f->trust), kpc, circe_audit_decision_name(f->decision));
 }
 
 static void print_question(const circe_audit_result *r, const circe_audit_finding *f) {
@@ -67,11 +75,14 @@ static void print_quality(const circe_audit_result *r) {
     printf("Quality of the predictions, with 95 %% intervals:\n\n");
     for (int64_t p = 0; p < r->n_predictions; p++) {
         const char *between = "";
-        printf("  %-*s  ", width, r->predictions[p].name);
+        printf("  %-*s  ", width + continued(r->predictions[p].name), r->predictions[p].name);
         for (size_t m = 0; m < sizeof shown / sizeof shown[0]; m++) {
             const circe_audit_estimate *e = &r->quality[p].of[shown[m]];
+            char value[32], lower[32], upper[32];
             if (!isfinite(e->value)) continue;
-            printf("%s%s %.3g [%.3g, %.3g]", between, circe_audit_metric_name(shown[m]), e->value, e->lower, e->upper);
+            printf("%s%s %s [%s, %s]", between, circe_audit_metric_name(shown[m]),
+                   cells_digits(e->value, 3, value, sizeof value), cells_digits(e->lower, 3, lower, sizeof lower),
+                   cells_digits(e->upper, 3, upper, sizeof upper));
             between = ", ";
         }
         puts(between[0] == '\0' ? "no metric: it is a number, and the outcome is classes in words" : "");

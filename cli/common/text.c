@@ -11,12 +11,18 @@ int text_width(void) {
     return size.ws_col < 60 ? 60 : size.ws_col > 100 ? 100 : size.ws_col;
 }
 
+/* The length of the next word; "10 %" is one. */
+static size_t next_word(const char *text, const char *end) {
+    size_t word = strcspn(text, " \n"), rest = (size_t)(end - text);
+    if (word < rest && strncmp(text + word, " %", 2) == 0) word += 1 + strcspn(text + word + 1, " \n");
+    return word < rest ? word : rest;
+}
+
 static void wrap(FILE *out, const char *text, size_t length, int at, int indent, int width) {
     const char *end = text + length;
     int column = at;
     while (text < end) {
-        size_t word = strcspn(text, " \n");
-        if (word > (size_t)(end - text)) word = (size_t)(end - text);
+        size_t word = next_word(text, end);
         if (column > indent && column + 1 + (int)word > width) {
             fputc('\n', out);
             column = 0;

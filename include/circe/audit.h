@@ -150,9 +150,9 @@ typedef enum circe_audit_decision {
 /* "depends", "no dependence found", "cannot be said". */
 CIRCE_API const char *circe_audit_decision_name(circe_audit_decision decision);
 
-/* One number per group, with half the width of the 95 % interval of the mean. */
+/* One mean per group, with its 95 % interval. */
 typedef struct circe_audit_profile {
-    double *value, *half; /* (groups) */
+    double *value, *lower, *upper; /* (groups) */
 } circe_audit_profile;
 
 /* The result for one notion, one prediction and one attribute. */

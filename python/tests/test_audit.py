@@ -57,6 +57,17 @@ def test_every_rate_and_gap(positives, codes):
         assert gap["high"] == large[int(np.argmax(values))] or values[0] == values[1]
 
 
+def test_frame_with_other_categoricals():
+    """Columns of categories that a job does not use are no obstacle."""
+    pandas = pytest.importorskip("pandas")
+    table = people(0.5)
+    frame = pandas.DataFrame(table).assign(group=pandas.Categorical(table["group"]), other=pandas.Categorical(table["y"]))
+    assert audit(frame).findings[0].groups["rows"] == audit(table).findings[0].groups["rows"]
+    circe.train(frame, features="score", target="y", invariant_to="group", gamma=1, epochs=1)
+    with pytest.raises(circe.ArgumentError, match="'othr' is not one of the columns in use"):
+        audit(frame, categories=["othr"])
+
+
 def test_intervals():
     """Against a bootstrap of our own: 1,000 draws each, so an end is known to about a tenth of the half width."""
     table, draw = people(0.4), np.random.default_rng(1)

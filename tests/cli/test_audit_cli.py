@@ -230,14 +230,51 @@ class MetricTest(AuditTest):
         self.assertEqual({g["high"] for g in every["gaps"] if g["of"] != "precision"}, {"rare"})
 
     def test_scores_beyond_probabilities(self):
-        """A score of 1 to 10 has no error, and a threshold that all pass is worth a word."""
-        rows = people(800, 0.5, 24)
+        """A score of 1 to 10, or of 0 to 100, has no error; its threshold is for the user to say."""
+        for least, most, threshold, said in (1, 10, "6", "every prediction 'score' is at least"), (0, 100, "50", "not a probability"):
+            rows = people(800, 0.5, 24)
+            for r in rows:
+                r["score"] = least + round((most - least) * r["score"])
+            result = self.audit(rows)
+            self.assertNotIn("mean_error", result["findings"][0]["groups"]["metrics"])
+            self.assertEqual([said in w and "--threshold" in w for w in result["warnings"]], [True], result["warnings"])
+            self.assertEqual(self.audit(rows, "score", "y", "group", "--threshold", threshold)["warnings"], [])
+
+    def test_figures_stay_within_the_values(self):
+        """A mean of zeros and ones is between them, and so is its interval, in a group of 12 rows too."""
+        rows = people(900, 0.5, 27, groups=("a", "b", "few"), shares=(40, 40, 1))
         for r in rows:
-            r["score"] = 1 + round(9 * r["score"])
-        result = self.audit(rows)
-        self.assertNotIn("mean_error", result["findings"][0]["groups"]["metrics"])
-        self.assertTrue(any("--threshold" in w for w in result["warnings"]), result["warnings"])
-        self.assertEqual(self.audit(rows, "score", "y", "group", "--threshold", "6")["warnings"], [])
+            r["said"] = int(r["score"] >= 0.5)
+        self.audit(rows, "said")
+        lines = [line.split() for line in (self.path / "report" / "1-place.dat").read_text().splitlines()]
+        points = [[float(x) for x in line[1:]] for line in lines if line and line[0] != "#"]
+        self.assertEqual(len(points), 6)
+        for value, low, high in points:
+            self.assertTrue(0 <= low <= value <= high <= 1, (value, low, high))
+        self.assertTrue(any(high == 1 or low == 0 for _, low, high in points))
+
+    def test_columns_of_the_terminal(self):
+        """They stand below their heads where names have letters beyond ASCII."""
+        self.write("named.csv", "".join(["score,y,größe\n"] + ["%s,%s,%s\n" % (r["score"], r["y"], r["group"]) for r in people(300, 0.5, 28)]))
+        text = self.succeed("audit", "named.csv", "--prediction", "score", "--target", "y", "--sensitive", "größe", "--calibrate", "0",
+                            "-o", "report").stdout.splitlines()
+        head = next(k for k, line in enumerate(text) if line.startswith("  prediction"))
+        self.assertTrue(text[head + 1][text[head].index("trust"):].startswith(("good", "doubtful", "poor")), text[head:head + 2])
+
+    def test_lines_begin_with_words(self):
+        """A percent sign stays with its number."""
+        rows = [{"p": r["score"], "y": r["y"], "group": r["group"]} for r in people(900, 0.5, 28)]
+        self.audit(rows, "p")
+        text = self.succeed("audit", "people.csv", "--prediction", "p", "--target", "y", "--sensitive", "group", "--notion",
+                            "independence", "--calibrate", "0", "-o", "report").stdout
+        self.assertNotRegex(text, r"(?m)^%")
+
+    def test_reversed_predictor(self):
+        """A score of what is not the positive word is worth a question."""
+        rows = people(900, 0.5, 29)
+        self.assertEqual(self.audit(rows, "score", "word")["warnings"], [])
+        found = self.audit(rows, "score", "word", "group", "--positive", "fail")["warnings"]
+        self.assertEqual(["is --positive right?" in w for w in found], [True], found)
 
     def test_useless_predictor(self):
         rows = people(1500, 0.5, 25)
@@ -266,6 +303,9 @@ class LabelTest(AuditTest):
             self.assertEqual(found["findings"][0]["groups"]["metrics"], expected["findings"][0]["groups"]["metrics"])
             self.assertEqual([g["gap"] for g in found["findings"][0]["gaps"]], [g["gap"] for g in expected["findings"][0]["gaps"]])
             self.assertEqual(found["warnings"], [])
+        page = (self.path / "report" / "report.html").read_text()
+        self.assertIn("the share whose prediction is pass.", page)
+        self.assertNotIn("at least 0.5", page)
         other = self.audit(rows, "plain", "y", "group", "--positive", "0")
         self.assertAlmostEqual(other["quality"][0]["accuracy"]["value"], expected["quality"][0]["accuracy"]["value"], 12)
         self.assertTrue(any("0 counts as positive" in w for w in other["warnings"]), other["warnings"])
@@ -575,6 +615,7 @@ class GateTest(AuditTest):
                 self.assertEqual(result.returncode, status, result.stderr)
                 self.assertEqual("--fail-if" in result.stderr, status == 3)
                 self.assertIn("The report", result.stdout)
+                self.assertEqual("chance alone would give" in result.stdout.replace("\n     ", " ").split("Limits:")[1], name == "kpc")
         result = self.gate("auc<0.999")
         self.assertEqual(result.returncode, 3)
         self.assertIn("below the limit of 0.999: outside the tolerance (95 %)", result.stderr)

@@ -131,7 +131,7 @@ static void test_known_metrics(void **state) {
     }
     assert_int_equal(rows, N);
     assert_true(isnan(r->quality[0].of[CIRCE_METRIC_R2].value));
-    assert_int_equal(r->warnings.n, 1); /* of the rare group */
+    assert_int_equal(r->warnings.n, 2); /* of the rare group, and of scores beyond [0, 1] */
     circe_audit_result_free(r);
 }
 
