@@ -108,8 +108,9 @@ typedef struct circe__loops {
     circe__factored (*factor)(circe__factors kernel, const circe_mat *points, double tolerance, double limit,
                               int may_give_up, circe_mat *F, int threads, void *scratch);
 
-    /* Of this precision: G (r, r), symmetric with both triangles, = H T H', T tridiagonal: its diagonal (r), and what is
-     * beside it (r); C (r, q) := H'C. On the calling thread, for some tens of rows. G is consumed. scratch: 4 r + q. */
+    /* Of this precision: G (r, r), symmetric with both triangles, = H T H', T tridiagonal: its diagonal (r), and what
+     * is beside it (r); C (r, q) := H'C. On the calling thread, for some tens of rows. G is consumed. scratch: 4 r + q.
+     */
     void (*reduce)(int64_t r, int64_t q, void *G, void *C, void *diagonal, void *beside, void *scratch);
 } circe__loops;
 

@@ -94,8 +94,8 @@ static circe_status view_of(const circe__data *data, int k, circe__views *views,
     double left;
     circe_status status = CIRCE_OK;
     if (view->data == NULL) {
-        status = k == 0 ? circe__face_features(data, &sight, 1e-3, CHECK_RANK, view, &left)
-                        : circe__products(data, view);
+        status =
+            k == 0 ? circe__face_features(data, &sight, 1e-3, CHECK_RANK, view, &left) : circe__products(data, view);
         if (status == CIRCE_OK) circe__weigh(data, view);
     }
     return status == CIRCE_OK ? circe__table_copy(data->context, view, F) : status;
