@@ -328,6 +328,13 @@ static circe_status guess_ridge(const circe__data *data, const circe__spectrum *
     return CIRCE_OK;
 }
 
+/* Ridges of the caller may be in any order; then neighbours in the list are no neighbours in size. */
+static bool are_ascending(const double *v, int64_t n) {
+    for (int64_t i = 1; i < n; i++)
+        if (v[i] < v[i - 1]) return false;
+    return true;
+}
+
 /* The best ridge of a spectrum for a target, if it is better than what is there: leave-one-out from REACH below what
  * generalised cross-validation likes to REACH above it, and on for as long as the best is at an end. */
 static circe_status try_ridges(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
@@ -337,7 +344,7 @@ static circe_status try_ridges(const circe__data *data, const circe__spectrum *s
     double alone = 0.0;
     int64_t all = o->n_ridge, guess = 0, first = 0, end = all, least = 0;
     circe_status status = CIRCE_OK;
-    if (!circe__in_blocks(data, spectrum->n)) {
+    if (!circe__in_blocks(data, spectrum->n) && are_ascending(o->ridge, all)) {
         status = guess_ridge(data, spectrum, target, &guess);
         first = circe__max(guess - REACH, 0);
         end = circe__min(guess + REACH + 1, all);

@@ -763,9 +763,31 @@ static void memory_of_tests(void **state) {
     circe_test_memory_destroy(options.memory);
 }
 
+/* Leave-one-out chooses the same ridge in whatever order the caller lists them. */
+static void ridges_in_any_order(void **state) {
+    (void)state;
+    enum { RIDGES = 41 };
+    double ordered[RIDGES], mixed[RIDGES];
+    for (int64_t l = 0; l < RIDGES; l++) ordered[l] = 1e-3 * pow(1.3, (double)l);
+    for (int64_t l = 0; l < RIDGES; l++) mixed[l] = ordered[l * 7 % RIDGES];
+    circe_context *context = test_context(1);
+    for (uint64_t set = 0; set < 4; set++) {
+        sample s = draw(40 + set, 160, 0.15);
+        circe_test_options options = options_of(CIRCE_TEST_KCI);
+        options.ridge = ordered;
+        options.n_ridge = RIDGES;
+        circe_test_result expected = run(context, &s.x, &s.y, &s.z, &options);
+        options.ridge = mixed;
+        circe_test_result found = run(context, &s.x, &s.y, &s.z, &options);
+        assert_near(found.p_value, expected.p_value, 1e-12, 1.0);
+        assert_near(found.x.ridge_chosen, expected.x.ridge_chosen, 0.0, 1.0);
+        assert_near(found.z.ridge_chosen, expected.z.ridge_chosen, 0.0, 1.0);
+    }
+}
+
 TEST_MAIN("inference", TEST(threads_and_seeds), TEST(threads_on_many_rows), TEST(decisions), TEST(nulls_agree),
-          TEST(degenerate_data), TEST(empty_y), TEST(weights), TEST(categories), TEST(few_values), TEST(circe_means),
-          TEST(refusals), TEST(mistrust), TEST(regressors), TEST(forest_stopped), TEST(forest_of_neighbours),
-          TEST(calibration), TEST(effects), TEST(along_y), TEST(ranks), TEST(ranks_on_any_threads),
-          TEST(ranks_know_no_units), TEST(outliers), TEST(outliers_of_kernels), TEST(no_false_alarms),
-          TEST(memory_of_tests), TEST(out_of_memory))
+          TEST(degenerate_data), TEST(empty_y), TEST(weights), TEST(ridges_in_any_order), TEST(categories),
+          TEST(few_values), TEST(circe_means), TEST(refusals), TEST(mistrust), TEST(regressors), TEST(forest_stopped),
+          TEST(forest_of_neighbours), TEST(calibration), TEST(effects), TEST(along_y), TEST(ranks),
+          TEST(ranks_on_any_threads), TEST(ranks_know_no_units), TEST(outliers), TEST(outliers_of_kernels),
+          TEST(no_false_alarms), TEST(memory_of_tests), TEST(out_of_memory))
