@@ -129,9 +129,14 @@ if [ "$what" = matrix ]; then
 fi
 
 # The wheels are built on an old Debian's libraries, so that they work on systems as old (cmake/manylinux.cmake), and tried on its
-# Python.
+# Python. They come from the mirror that this system uses, or from CIRCE_DEBIAN.
 if [ "$what" = wheel ]; then
-    old="deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${CIRCE_DEBIAN:-http://deb.debian.org/debian} bullseye main"
+    mirror=${CIRCE_DEBIAN:-$(apt-get indextargets --format '$(REPO_URI)' | grep '/debian/*$' | sort -u | head -n 1)}
+    if [ -z "$mirror" ]; then
+        echo "setup: no mirror of Debian among this system's package sources; set CIRCE_DEBIAN to the address of one" >&2
+        exit 1
+    fi
+    old="deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror bullseye main"
     sysroot build-wheel/x86_64 amd64 "$old" $libraries libgomp1 python3
     sysroot build-wheel/aarch64 arm64 "$old" $libraries libgomp1 python3
     for folder in build-wheel/*/sysroot/usr/lib/*-linux-gnu; do # the compiler's own is of this system
