@@ -155,7 +155,8 @@ def test_features_may_be_written_to(batch):
 def test_the_last_batch_may_be_small(mean, points):
     """As a DataLoader leaves it: 0, with zeros for a gradient, and one warning."""
     y, z = torch.tensor(points.y), torch.tensor(points.z)
-    losses = [(ct.CirceLoss(mean, sigma2_x=1.0), 4), (ct.CirceLoss(mean, sigma2_x=1.0, estimator="centered"), 2)]
+    losses = [(ct.CirceLoss(mean, sigma2_x=1.0), 4), (ct.CirceLoss(mean, sigma2_x=1.0, estimator="centered"), 2),
+              (ct.GCMLoss(sigma2_y=1.0, ridge=0.1), 4)]
     for loss, least in losses:
         with pytest.warns(ct.SmallBatchWarning, match=f"which needs {least}") as caught:
             for n in (1, least - 1):
@@ -167,6 +168,8 @@ def test_the_last_batch_may_be_small(mean, points):
         assert loss(torch.tensor(points.x[:least]), y[:least], z[:least]).item() != 0
     with pytest.raises(circe.ShapeError, match="at least 4 rows"):
         ct.CirceLoss(mean, sigma2_x=1.0, estimator="ustat", small_batch="refuse")(torch.ones(3, 1), y[:3], z[:3])
+    with pytest.raises(circe.ShapeError, match="GCMLoss needs at least 4 rows, but the batch has 2"):
+        ct.GCMLoss(sigma2_y=1.0, ridge=0.1, small_batch="refuse")(torch.ones(2, 1), y[:2], z[:2])
     with pytest.raises(circe.ArgumentError, match="small_batch is 'ignore'; it must be one of zero, refuse"):
         ct.HSICLoss(sigma2_x=1.0, sigma2_z=1.0, small_batch="ignore")
 

@@ -133,8 +133,11 @@ _told = set()
 
 def _too_small(name: str, n: int, least: int, small_batch: str) -> bool:
     """The sizes of batches are known when a function is traced."""
-    if _native.choice(_SMALL, "small_batch", small_batch) or n >= least:
+    refuses = _native.choice(_SMALL, "small_batch", small_batch) == 1
+    if n >= least:
         return False
+    if refuses:
+        raise errors.ShapeError(f"{name} needs at least {least} rows, but the batch has {n}")
     if name not in _told:
         warnings.warn(f"a batch of {n} rows is too small for {name}, which needs {least}: it counts as 0", SmallBatchWarning,
                       stacklevel=4)
@@ -250,4 +253,4 @@ def gcm_loss(x, y, z, *, mean: Optional[ConditionalMean] = None, sigma2_y: Optio
     points = _points(y, "y", x.dtype, mean, kernel_y if regression == "kernel" else None), _points(z, "z", x.dtype, mean)
     _same_rows(x, y=points[0], z=points[1])
     plan = _plans.gcm(mean, sigma2_y, kernel_y, ridge, regression, combine, sharpness)
-    return _loss("gcm_loss", plan, x, points, 2, small_batch, axis_name)
+    return _loss("gcm_loss", plan, x, points, 4, small_batch, axis_name)

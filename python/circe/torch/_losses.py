@@ -41,7 +41,7 @@ class _Loss(torch.nn.Module):
     In training mode, an InvarianceWarning appears once if the kernel of the features is nearly constant or nearly the
     identity on average, and once if their scale changes by a factor of 5: then the loss sees little.
 
-    A batch with fewer rows than the estimator needs (4 for "ustat", otherwise 2), such as the last batch of an epoch,
+    A batch with fewer rows than the estimator needs (4 for "ustat" and GCM, otherwise 2), such as the last batch of an epoch,
     gives a loss of 0 with a zero gradient, and one SmallBatchWarning. small_batch="refuse" raises an error instead.
     """
 
@@ -58,11 +58,13 @@ class _Loss(torch.nn.Module):
 
     def _measure(self, x: Tensor, y, z, index=None) -> Tensor:
         gather = self._gather and self.training and _gather.active() and _gather.world(self._group) > 1
-        if not gather and isinstance(x, Tensor) and x.dim() and 0 < len(x) < self._least and not self._refuses_small:
+        if not gather and isinstance(x, Tensor) and x.dim() and 0 < len(x) < self._least:
             return self._nothing(x)
         return _evaluate.measure(self._plan, x, y, z, index, gather)
 
     def _nothing(self, x: Tensor) -> Tensor:
+        if self._refuses_small:
+            raise errors.ShapeError(f"{type(self).__name__} needs at least {self._least} rows, but the batch has {len(x)}")
         if not self._said:
             warnings.warn(f"a batch of {len(x)} rows is too small for {type(self).__name__}, which needs {self._least}: it "
                           "counts as 0 (drop_last=True of a DataLoader leaves it out)", SmallBatchWarning, stacklevel=5)
@@ -198,7 +200,7 @@ class GCMLoss(_Loss):
                  combine: str = "logsumexp", sharpness: float = 1.0, gather: bool = True, group=None,
                  same_size: bool = False, small_batch: str = "zero"):
         plan = _plans.GcmPlan(mean, kernel_y, sigma2_y, ridge, regression, combine, sharpness)
-        super().__init__(plan, gather, group, same_size, small_batch, 1)
+        super().__init__(plan, gather, group, same_size, small_batch, 4)
 
     def forward(self, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
         return self._measure(x, y, z)
