@@ -52,7 +52,7 @@ static circe_status permute(const circe__data *data, const circe__pair *pair, do
         algebra->gemm(1, 0, p, q, n, 1.0, pair->left.data, circe__max(p, 1), shuffled, circe__max(q, 1), 0.0, product,
                       circe__max(q, 1));
         null[d] = circe__square_norm(product, p * q);
-        if (d % 64 == 0) status = circe__progress(data->context, "permutations", d, draws);
+        if (d % 8 == 0) status = circe__progress(data->context, "permutations", d, draws);
     }
     circe__free(data->context, order);
     circe__free(data->context, shuffled);

@@ -5,6 +5,8 @@ size_t circe__gram_bytes(const circe_context *context, circe_dtype dtype, int64_
     return circe__loops_for(context->backend, dtype)->gram_bytes(rows_b, cols, context->threads);
 }
 
+enum { BLOCK_ROWS = 64, BLOCK_ELEMENTS = 1 << 23 }; /* a tenth of a second or so */
+
 void circe__gram(const circe_context *context, circe__factors kernel, const circe_mat *a, const circe_mat *b,
                  circe_mat *out, void *scratch) {
     circe__loops_for(context->backend, out->dtype)->gram(kernel, a, b, out, context->threads, scratch);
@@ -33,7 +35,14 @@ circe_status circe_gram(circe_context *context, const circe_kernel *kernel, cons
         status = CIRCE_ERR_MEMORY;
         goto done;
     }
-    circe__gram(context, (circe__factors){factors, circe_kernel_n_factors(kernel)}, a, b, out, scratch);
+    /* In blocks of rows, so that the caller can stop a large one. Their size is a multiple of every tile's. */
+    int64_t block = circe__max(BLOCK_ELEMENTS / out->cols / BLOCK_ROWS, 1) * BLOCK_ROWS;
+    for (int64_t i = 0; status == CIRCE_OK && i < out->rows; i += block) {
+        int64_t n = circe__min(block, out->rows - i);
+        circe_mat rows = circe__rows(a, i, n), part = circe__rows(out, i, n);
+        circe__gram(context, (circe__factors){factors, circe_kernel_n_factors(kernel)}, &rows, b, &part, scratch);
+        if (n < out->rows) status = circe__progress(context, "gram", i + n, out->rows);
+    }
 
 done:
     circe__free(context, scratch);

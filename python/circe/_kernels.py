@@ -182,7 +182,8 @@ def gram(kernel: KernelLike, a, b=None, sigma2=None) -> "np.ndarray":
     mat_b, keep_b = (mat_a, keep_a) if b is None else _arrays.view(b, "b", keep_a.dtype)
     handle = bound(context, kernel, sigma2, mat_a, "a")
     out, array = _arrays.result((len(keep_a), len(keep_b)), keep_a.dtype)
-    _native.check(_native.library().circe_gram(context.pointer, handle.pointer, mat_a, mat_b, out))
+    with _runtime.interruptible():
+        _native.check(_native.library().circe_gram(context.pointer, handle.pointer, mat_a, mat_b, out))
     return array
 
 

@@ -94,6 +94,36 @@ static void extremes(void **state) {
     }
 }
 
+static int stop_at(void *user, const char *stage, int64_t done, int64_t total) {
+    int64_t *calls = user;
+    assert_true(strcmp(stage, "gram") == 0 && done <= total);
+    return --*calls == 0;
+}
+
+/* A large one is made in blocks of rows: the caller can stop it, and the bits are those of any part. */
+static void gram_in_blocks(void **state) {
+    (void)state;
+    enum { ROWS = 2100, COLS = 5000, FIRST = 1664 };
+    int64_t calls = 1;
+    circe_context_options options;
+    circe_context_options_init(&options);
+    options.progress = stop_at;
+    options.progress_user = &calls;
+    circe_context *context = test_context_with(&options);
+    circe_kernel *kernel = test_kernel(context, "gaussian(1)");
+    circe_mat a64 = test_normal(1, ROWS, 2), b64 = test_normal(2, COLS, 2);
+    circe_mat a = test_copy(&a64, CIRCE_FLOAT32), b = test_copy(&b64, CIRCE_FLOAT32);
+    circe_mat out = test_zeros(ROWS, COLS, CIRCE_FLOAT32), part = test_zeros(2, COLS, CIRCE_FLOAT32);
+    assert_refused(circe_gram(context, kernel, &a, &b, &out), CIRCE_ERR_CANCELLED, "during: gram");
+    assert_ok(circe_gram(context, kernel, &a, &b, &out));
+    assert_true(calls < 0);
+    circe_mat rows = {(float *)a.data + FIRST * a.ld, 2, a.cols, a.ld, a.dtype};
+    assert_ok(circe_gram(context, kernel, &rows, &b, &part));
+    for (int64_t i = 0; i < 2; i++)
+        assert_memory_equal((float *)part.data + i * part.ld, (float *)out.data + (FIRST + i) * out.ld,
+                            COLS * sizeof(float));
+}
+
 static void gram_refuses(void **state) {
     (void)state;
     circe_context *context = test_context(1);
@@ -348,6 +378,6 @@ static void median_at_the_edge(void **state) {
     }
 }
 
-TEST_MAIN("kernels", TEST(gram_matrices), TEST(exponentials), TEST(extremes), TEST(gram_refuses), TEST(text_round_trip),
-          TEST(text_refusals), TEST(building), TEST(median_of_few), TEST(median_with_ties), TEST(median_of_many),
-          TEST(median_binds), TEST(median_at_the_edge))
+TEST_MAIN("kernels", TEST(gram_matrices), TEST(exponentials), TEST(extremes), TEST(gram_in_blocks), TEST(gram_refuses),
+          TEST(text_round_trip), TEST(text_refusals), TEST(building), TEST(median_of_few), TEST(median_with_ties),
+          TEST(median_of_many), TEST(median_binds), TEST(median_at_the_edge))
