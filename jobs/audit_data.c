@@ -118,7 +118,7 @@ static char *number_text(double value) {
     return text;
 }
 
-/* Where `value` is, or would be, among the ascending values[0..n). */
+/* The place that `value` has, or would have, among the ascending values[0..n). */
 static int64_t place_of(const double *values, int64_t n, double value) {
     int64_t k = 0;
     while (k < n && values[k] < value) k++;

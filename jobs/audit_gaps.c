@@ -1,7 +1,7 @@
 /* Compares the groups of an attribute at equal outcome; for sufficiency, at equal prediction.
  *
  *     s        levels that count as equal: classes, or five groups of a number
- *     c        cells of the columns of --given within a level; one where there are none
+ *     c        cells of the columns of --given within a level; one if there are none
  *     m_scg    mean over the rows of level s, cell c and group g; left out if there are fewer than five
  *              (or --smallest-group, if that is less)
  *     d_sgh    sum_c share_sc (m_scg - m_sch), over the cells that have both groups

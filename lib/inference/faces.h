@@ -5,7 +5,7 @@
  *     rough      laplace of the scores: steps and kinks, in one dimension
  *     additive   the mean over the columns of gaussians of their scores: many dimensions, no interactions
  *     metric     gaussian of y A', A learned from the target (metric.c), beside y's columns: few directions matter
- *     products   of two columns, of up to all of them where they are six or fewer: interactions
+ *     products   of two columns, of up to all of them if there are at most six: interactions
  *     leaves     indicators of the leaves of a regression tree (tree.c): jumps
  *
  * and sums of these. Faces other than the first exist only if y's kernel was not given. metric and leaves belong to one

@@ -28,7 +28,7 @@ void circe__remember_number(const circe__data *data, circe__key key, double numb
 bool circe__recall_table(const circe__data *data, circe__key key, circe__table *table, double *number);
 void circe__remember_table(const circe__data *data, circe__key key, const circe__table *table, double number);
 
-/* As circe__regress. What is remembered is borrowed from the memory: made->borrowed. */
+/* As circe__regress. Remembered regressions are borrowed from the memory: made->borrowed. */
 circe_status circe__recall_regress(const circe__data *data, const circe__table *const targets[2],
                                    circe__regressions *made);
 

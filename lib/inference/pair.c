@@ -164,7 +164,7 @@ static circe_status left_remaining(const circe__data *data, const circe__table *
     return status;
 }
 
-/* Where the signs of a weighted covariance change: quantiles of a column of y. */
+/* The places where the signs of a weighted covariance change: quantiles of a column of y. */
 static double quantile(const circe__data *data, int64_t column, double share, double *scratch) {
     int64_t n = data->n, d = data->y.dim;
     for (int64_t i = 0; i < n; i++) scratch[i] = data->y.points[i * d + column];

@@ -35,7 +35,7 @@ typedef struct layout {
     const circe__data *data;
     circe__fourier y, x, z;
     int64_t fy, fx, fz, all;
-    double *mean;  /* (all), weighted: Phi_i - root_i mean is what is meant */
+    double *mean;  /* (all), weighted: centred features are Phi_i - root_i mean */
     double *V, *s; /* (fy, fy) rows are eigenvectors; (fy) */
     double *P;     /* (fy, fx + fz): P_x beside P_z */
     double ridge[2];

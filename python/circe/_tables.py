@@ -64,7 +64,7 @@ class Table:
         return [part for name in value for part in self.arrays.get(name, [name])]
 
 
-# ---- what holds columns -------------------------------------------------------------------------------------------------
+# ---- kinds of tables ----------------------------------------------------------------------------------------------------
 
 
 def is_table(data) -> bool:

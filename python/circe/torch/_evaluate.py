@@ -95,7 +95,8 @@ def _sides(shape: torch.Size) -> Tuple[int, int]:
 
 def _quick(plan: _plans.Plan, x: Tensor, y: Optional[Tensor], z: Optional[Tensor], with_grad: bool):
     """(value, gradient) of tensors whose layout suits the library, as in a training step; None for all others, which
-    are then checked one by one. The code is inlined: it runs in every step, and calls would cost more than their work."""
+    are then checked one by one. The code is inlined: it runs in every step, and calls would cost more than their
+    work."""
     if y is None and not plan.uses_y:
         y = z
     if not (x.__class__ is y.__class__ is z.__class__ is Tensor and x.is_cpu and y.is_cpu and z.is_cpu
@@ -260,8 +261,8 @@ class _Measure(torch.autograd.Function):
 
 def _times(grad: Tensor, d_value: Tensor, x: Optional[Tensor] = None) -> Tensor:
     """The gradient for x. If the caller asks for a graph of the backward pass, a node between the gradient and x
-    refuses to be differentiated. Autograd would take the gradient for a constant: a sum with other terms would silently lack
-    our part, and a Hessian would be 0."""
+    refuses to be differentiated. Autograd would take the gradient for a constant: a sum with other terms would
+    silently lack our part, and a Hessian would be 0."""
     if torch.is_grad_enabled():
         return _Once.apply((grad * d_value).detach().requires_grad_(), x)
     return grad * d_value
