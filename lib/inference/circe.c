@@ -1,12 +1,12 @@
-/* CIRCE as a test: |sum_i phi(x_i) (x) psi(y_i) (x) zeta_i|^2 / (n (n - 1)). It regresses only z on y.
+/* CIRCE as a test: |sum_i phi(x_i) (x) psi(y_i) (x) zeta_i|^2 / (n (n - 1)). Only z is regressed on y.
  *
- * Only z is regressed, so the bias of that one fit would go straight into the statistic, whereas kci has the product of
- * two such biases; and the null would leave out the noise of a mean from other rows. With both, a test of level .05
- * rejects a quarter of the time (N = 200, arXiv 2402.13196). Three things help: a tenth of the ridge that leave-one-out
- * prefers; signs on the noise of every row that the mean was fitted on (pair.c); and a left side that is centred on the
- * tested rows by functions of y, rather than by a constant as in the centred estimator. The remaining bias is then its
- * product with what that centring leaves. If y's kernel is not given, these functions are the ones that suit x, since
- * those of z may not follow x at all; otherwise, and with auxiliary rows, they are z's.
+ * So the bias of that one fit would go straight into the statistic, whereas kci has the product of two such biases; and
+ * the null would leave out the noise of a mean from other rows. With both, a test of level .05 rejects a quarter of the
+ * time (N = 200, arXiv 2402.13196). Three things help: a tenth of the ridge that leave-one-out prefers; signs on the
+ * noise of every row that the mean was fitted on (pair.c); and a left side that is centred on the tested rows by
+ * functions of y, rather than by a constant as in the centred estimator. The remaining bias is then its product with
+ * what that centring leaves. If y's kernel is not given, these functions are the ones that suit x, since those of z may
+ * not follow x at all; otherwise, and with auxiliary rows, they are z's.
  *
  *   rows    the mean is fitted on the tested rows themselves (and auxiliary ones)
  *   split   on others: with Q and s of outside.c the rows of the fit have the left features

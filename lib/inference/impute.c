@@ -177,7 +177,7 @@ static double pooled(const double *p, int64_t m) {
     return circe__clip_p(circe__normal_tail(mean / sqrt(1.0 + (1.0 + 1.0 / (double)m) * between)));
 }
 
-/* Tests every data set. The result is that of the one with the median p-value, with the pooled p-value in it. */
+/* Tests every data set. The result is that of the one whose p-value is nearest to the pooled one. */
 static circe_status test_all(circe_context *context, const sheet *s, const circe_test_options *options, int64_t m,
                              const int64_t *donors, const int *counts, double *const cells[3], double *p,
                              circe_test_result *result) {
