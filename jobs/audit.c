@@ -1,4 +1,4 @@
-/* An audit, from a table of predictions to what is found. */
+/* Runs an audit, from a table of predictions to its findings. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static void make_findings(audit_run *run) {
     run->contrasts = small_alloc((size_t)gaps * sizeof *run->contrasts);
 }
 
-/* Of two words, the one that comes last in the alphabet need not be the one that is predicted. */
+/* If the classes are two words, the last in the alphabet need not be the predicted one. */
 static void note_reversed(audit_run *run) {
     const circe_audit_result *r = run->r;
     for (int64_t p = 0; p < r->n_predictions; p++) {

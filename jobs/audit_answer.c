@@ -9,7 +9,7 @@
 
 /* ---- how good the predictions are -------------------------------------------------------------------------------- */
 
-/* What the outcome alone would give: a predictor that is no better than that tells nothing. */
+/* Says if a prediction is no better than the outcome alone would allow: then it tells nothing. */
 static void show_useless(audit_page *w, int64_t prediction) {
     const circe_audit_metrics *q = &w->r->quality[prediction];
     const circe_audit_estimate *auc = &q->of[CIRCE_METRIC_AUC], *r2 = &q->of[CIRCE_METRIC_R2];
@@ -26,7 +26,7 @@ static void show_useless(audit_page *w, int64_t prediction) {
                     name, r2->value, r2->lower, r2->upper);
 }
 
-/* What says most; the rest is in the tables of the groups. */
+/* Shows the metrics that say most; the tables of the groups have the rest. */
 void audit_show_quality(audit_page *w) {
     static const circe_audit_metric first[] = {CIRCE_METRIC_AUC, CIRCE_METRIC_ACCURACY, CIRCE_METRIC_R2,
                                                CIRCE_METRIC_ROOT_MEAN_SQUARE_ERROR, CIRCE_METRIC_MEAN_ERROR};
@@ -75,7 +75,7 @@ static const char *sign_of(circe_audit_decision decision) {
 static char *question_of(const circe_audit_result *r, const circe_audit_finding *f) {
     char *given = audit_given_text(r, f), *text;
     bool outcome = f->notion == CIRCE_NOTION_SUFFICIENCY, plain = given[0] == '\0';
-    /* of several predictions each is given in its turn */
+    /* several predictions are given one at a time */
     const char *known = !outcome || r->n_predictions == 1 ? given : r->n_given == 0 ? "the prediction" : NULL;
     if (plain)
         text = small_format("does the %s depend on the attribute?", outcome ? "outcome" : "prediction");
@@ -173,7 +173,7 @@ void audit_show_differences(audit_page *w) {
         columns, 5, 4, &list);
 }
 
-/* Of --fail-if. */
+/* The limits of --fail-if. */
 void audit_show_checks(audit_page *w) {
     static const char *const columns[] = {"limit",         "kept",  "attribute", "prediction",
                                           "95 % interval", "value", "notion"};

@@ -7,7 +7,7 @@
 #include "base/small.h"
 #include "jobs/audit_page.h"
 
-/* The metrics that some of the rows have: their number. */
+/* Lists the metrics that at least one of the rows has, and returns their number. */
 static int64_t metrics_there(const circe_audit_metrics *rows, int64_t n, circe_audit_metric *list) {
     int64_t there = 0;
     for (int m = 0; m < CIRCE_METRICS; m++) {
@@ -108,7 +108,7 @@ static void add_gap(cells *list, const circe_audit_result *r, const circe_audit_
     cells_add_number(list, g->chance_upper);
 }
 
-/* At what the groups are compared. */
+/* Says at which equal level the groups are compared. */
 static const char *compared_at(const circe_audit_result *r, const circe_audit_finding *f) {
     if (f->notion == CIRCE_NOTION_INDEPENDENCE) return "over all rows";
     if (f->notion == CIRCE_NOTION_SUFFICIENCY) return "at equal prediction";

@@ -1,7 +1,7 @@
-/* Limits for pipelines: --fail-if 'kpc>0.02,tpr_gap>0.1,auc<0.7', and of one notion 'sufficiency.kpc>0.02'.
+/* Limits for pipelines: --fail-if 'kpc>0.02,tpr_gap>0.1,auc<0.7', or for one notion 'sufficiency.kpc>0.02'.
  *
- * A check fails where the estimate itself is beyond its limit. Beside it stands what the 95 % interval says: all of it
- * within the limit, all of it outside, or neither, which is the honest answer where there are few rows. */
+ * A check fails if the estimate itself is beyond its limit. It also reports the 95 % interval: all of it within the
+ * limit, all of it outside, or neither, which is the honest answer if there are few rows. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,7 +170,7 @@ static char *say(const circe_audit_result *r, const condition *c, const circe_au
     return text;
 }
 
-/* What does not exist cannot be shown to be within its limit. */
+/* A value that does not exist cannot be within its limit. */
 static void add_check(circe_audit_result *r, const char *text, const condition *c, const circe_audit_finding *f) {
     bool of_metric = quantities[c->of].what == OF_METRIC;
     circe_audit_check *k = &r->checks[r->n_checks++];
@@ -190,7 +190,7 @@ static bool has_gap(const circe_audit_finding *f, const condition *c) {
     return audit_gap_of(f, (circe_audit_gap_kind)quantities[c->of].which) != NULL;
 }
 
-/* Of the quality, once; of a gap, the notions that have it, or the first where none has. */
+/* A limit on the quality applies once; one on a gap to the notions that have it, or to the first if none has it. */
 static bool applies(const circe_audit_result *r, const condition *c, int64_t notion, const circe_audit_finding *f) {
     quantity what = quantities[c->of].what;
     if (c->notion >= 0 && c->notion != (int)f->notion) return false;
@@ -213,7 +213,7 @@ static void check_condition(circe_audit_result *r, const char *text, const condi
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
-/* A limit on what is not computed would never be passed. */
+/* Refuses a limit on a notion that is not computed, because it could never fail. */
 static circe_status check_notion(const circe_audit_options *o, const char *text, const condition *c) {
     if (c->notion < 0 || strcmp(o->notion, "all") == 0) return CIRCE_OK;
     const char *name = circe_audit_notion_name((circe_audit_notion)c->notion);

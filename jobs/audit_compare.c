@@ -1,7 +1,7 @@
-/* Several predictions side by side: who is better at what, with paired intervals.
+/* Compares several predictions: which one is better at what, with paired intervals.
  *
- * All predictions see the same rows in every draw of the resampling, so the interval of a difference is that of the
- * draws' differences: what two predictions have in common does not widen it. */
+ * All predictions see the same rows in every draw of the resampling, so the interval of a difference comes from the
+ * differences of the draws. What two predictions have in common does not widen it. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "io/quantile.h"
 #include "jobs/audit_parts.h"
 
-/* Where more is better, and where less is. */
+/* For which metrics more is better. */
 static const struct {
     circe_audit_metric metric;
     bool more;
@@ -60,7 +60,7 @@ static void compare_quality(circe_audit_result *r, const audit_draws *d, int64_t
     }
 }
 
-/* The contrast of the gap that --fail-if takes. */
+/* The contrast of the gap that --fail-if checks. */
 static int64_t contrast_of(const audit_run *run, const circe_audit_finding *f, circe_audit_gap_kind kind) {
     const circe_audit_gap *gap = audit_gap_of(f, kind);
     for (int64_t c = 0; gap != NULL && c < run->n_contrasts; c++)

@@ -1,6 +1,6 @@
 /* The columns of an audit, from a file or from memory, and the checks that spare a reader a report on the wrong column.
  *
- * A column of few different numbers (--few-values) is categories, as text is, unless --numbers names it: codes and
+ * A column with few different numbers (--few-values) is categories, like text, unless --numbers names it: codes and
  * classes are compared one by one, whatever their shares. */
 #include <float.h>
 #include <inttypes.h>
@@ -44,7 +44,7 @@ void audit_column_free(circe_audit_column *c) {
     free(c->name);
 }
 
-/* Codes anew, for the texts that occur: rows may have been left out. */
+/* Numbers the codes again, for texts that still occur: rows may have been left out. */
 static void take_texts(char *const *texts, int64_t n_texts, int64_t n, circe_audit_column *c) {
     int64_t *code = small_alloc((size_t)n_texts * sizeof *code);
     for (int64_t i = 0; i < n; i++) code[(int64_t)c->values[i]] = 1;
@@ -81,7 +81,7 @@ static circe_status check_spread(const circe_audit_column *c, const char *role, 
                       c->name, largest);
 }
 
-/* Of a constant prediction there is something to say: its quality. */
+/* A constant prediction is allowed: the report still has its quality. */
 static const char role_prediction[] = "the prediction";
 
 static circe_status take_column(const column_table *table, int64_t asked, const char *role, circe_audit_column *out) {
@@ -107,7 +107,7 @@ static circe_status take_column(const column_table *table, int64_t asked, const 
 
 /* ---- few different numbers --------------------------------------------------------------------------------------- */
 
-/* As people write it, and different for different numbers. */
+/* Writes a number as people do, but differently for different numbers. */
 static char *number_text(double value) {
     char *text = NULL;
     for (int digits = 6; digits <= 17; digits++) {
@@ -118,7 +118,7 @@ static char *number_text(double value) {
     return text;
 }
 
-/* Where `value` is, or would be, among the ascending values[0..n). */
+/* The place that `value` has, or would have, among the ascending values[0..n). */
 static int64_t place_of(const double *values, int64_t n, double value) {
     int64_t k = 0;
     while (k < n && values[k] < value) k++;
@@ -139,7 +139,7 @@ static int64_t different_values(const circe_audit_column *c, int64_t n, double *
     return count;
 }
 
-/* Makes categories of a column of at most `most` different numbers. */
+/* Makes categories of a column with at most `most` different numbers. */
 static circe_status take_few(int64_t most, int64_t n, circe_audit_column *c) {
     double values[MOST_CATEGORIES];
     if (c->is_text || most == 0) return CIRCE_OK;
@@ -203,7 +203,7 @@ static circe_status find_outcome(const circe_audit_options *o, bool as_numbers, 
     return check_categories(&r->target, "the target", r->n);
 }
 
-/* A word of the prediction that the target never says; of several classes, NULL as soon as they share one. */
+/* A word of the prediction that the target does not have; with several classes, NULL as soon as they share one. */
 static const char *strange_word(const circe_audit_result *r, const circe_audit_column *c) {
     const char *strange = NULL;
     bool binary = r->outcome == CIRCE_OUTCOME_BINARY;
@@ -217,7 +217,7 @@ static const char *strange_word(const circe_audit_result *r, const circe_audit_c
     return strange;
 }
 
-/* Numbers that are the target's own two values are its classes, as 1 and 2 are. */
+/* Whether all numbers are the target's two values, such as 1 and 2: then they are its classes. */
 static bool are_labels(const circe_audit_result *r, const circe_audit_column *c, double *positive) {
     double negative;
     if (r->target.is_text || !io_number(r->negative, &negative) || !io_number(r->positive, positive)) return false;
@@ -226,7 +226,7 @@ static bool are_labels(const circe_audit_result *r, const circe_audit_column *c,
     return true;
 }
 
-/* Its values are 0 and 1 now, whatever numbers or words they were. */
+/* Marks a column whose values are now 0 and 1, whatever numbers or words they were. */
 static void become_label(audit_run *run, circe_audit_column *c) {
     const circe_audit_result *r = run->r;
     c->is_label = 1;
@@ -248,7 +248,7 @@ static void decode_labels(audit_run *run, circe_audit_column *c) {
     become_label(run, c);
 }
 
-/* A prediction in words is 1 where it says the positive one; of several classes it stays words. */
+/* A prediction in words becomes 1 for the positive word; with several classes it stays words. */
 static circe_status decode_prediction(audit_run *run, circe_audit_column *c) {
     const circe_audit_result *r = run->r;
     if (!c->is_text && r->outcome == CIRCE_OUTCOME_BINARY) decode_labels(run, c);
@@ -271,7 +271,7 @@ static circe_status decode_prediction(audit_run *run, circe_audit_column *c) {
 
 /* ---- what to tell ------------------------------------------------------------------------------------------------ */
 
-/* Rates that are the same for all say nothing, and those of a threshold that nobody chose say little. */
+/* Rates that are the same for all rows say nothing, and rates at a threshold that nobody chose say little. */
 static void note_threshold(audit_run *run, int64_t prediction) {
     const circe_audit_result *r = run->r;
     const circe_audit_column *c = &r->predictions[prediction];
@@ -325,7 +325,7 @@ static circe_status take_named(const source *from, const char *name, const char 
 
 static bool is_numbers(const source *from, const char *name) { return name_list_find(&from->names.numbers, name) >= 0; }
 
-/* Nothing can make numbers of words. */
+/* Refuses text that --numbers names. */
 static circe_status check_numbers(const source *from, const circe_audit_column *c) {
     if (!c->is_text || !is_numbers(from, c->name)) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_ARGUMENT, "--numbers: the column '%s' is text ('%s'), or --categories also names it",
@@ -382,7 +382,7 @@ static circe_status take_attribute(const source *from, int64_t i, circe_audit_re
     return status;
 }
 
-/* As what is given, a prediction of few different values is categories. */
+/* For sufficiency, a prediction with few different values is categories. */
 static circe_status take_prediction(audit_run *run, const source *from, const char *name, circe_audit_column *c) {
     const circe_audit_result *r = run->r;
     circe_status status = take_named(from, name, role_prediction, c);

@@ -1,7 +1,7 @@
-/* Figures of one attribute: what y leaves of x (for separation, the outcome of the prediction), where the dependence
- * sits, the error, and the calibration of the deciding test. Predictions stand side by side, or as curves of one panel,
- * in colours that stay. Categories stand beside each other by name, as points with intervals: a line between them would
- * say that there is something in between. */
+/* Figures of one attribute: what y leaves of x (for separation, what the outcome leaves of the prediction), where the
+ * dependence occurs, the error, and the calibration of the deciding test. Predictions stand side by side, or as curves
+ * of one panel, in fixed colours. Categories stand beside each other by name, as points with intervals: a line between
+ * them would say that there is something in between. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static int64_t shown(const circe_audit_result *r) {
     return r->n_predictions < MOST_PREDICTIONS ? r->n_predictions : MOST_PREDICTIONS;
 }
 
-/* Which notion and attribute a figure is of. */
+/* The notion and attribute of a figure. */
 typedef struct place {
     int64_t k, attribute;
 } place;
@@ -53,7 +53,7 @@ static report_panel *attribute_panel(chart *c, const circe_audit_result *r, int6
     return panel;
 }
 
-/* Where the numbers of the groups stand: the k-th of n at the same category a little beside it. */
+/* The positions of the groups' numbers: the k-th of n at the same category stands a little beside it. */
 typedef struct standing {
     const circe_audit_result *r;
     int64_t attribute, k, n;
@@ -64,7 +64,7 @@ static double place_of(const standing *at, int64_t group) {
     return (double)group + 0.12 * ((double)at->k - 0.5 * (double)(at->n - 1));
 }
 
-/* For a number of every group with its interval. */
+/* Points and intervals for one number per group. */
 static report_series *add_band(chart *c, report_panel *panel, const standing *at, const char *label, int colour) {
     bool categories = at->r->attributes[at->attribute].categories != NULL;
     return chart_series(c, panel, categories ? REPORT_INTERVALS : REPORT_LINE_POINTS, colour, label,
@@ -82,7 +82,7 @@ static void put_metric(report_series *s, const standing *at, const circe_audit_m
 
 /* ---- residuals --------------------------------------------------------------------------------------------------- */
 
-/* Rows at random; categories, which would lie on top of each other, are spread. */
+/* Shows random rows; spreads categories, which would otherwise lie on top of each other. */
 static void add_cloud(chart *c, report_panel *panel, const circe_audit_result *r, const circe_audit_finding *f) {
     const circe_audit_column *z = audit_attribute(r, f);
     const standing at = {r, f->attribute, 0, 1};
@@ -117,7 +117,7 @@ static char *residual_caption(const circe_audit_result *r, const circe_audit_fin
     return caption;
 }
 
-/* Shares of classes in the place of a mean: one panel per class, without the rows. */
+/* Shows shares of classes instead of a mean: one panel per class, without the rows. */
 static void show_shares(audit_page *w, place at, const circe_audit_finding *f) {
     const circe_audit_result *r = w->r;
     const standing alone = {r, at.attribute, 0, 1};
@@ -140,7 +140,7 @@ static void show_shares(audit_page *w, place at, const circe_audit_finding *f) {
     free(kind);
 }
 
-/* Predictions whose x is words have a figure each, the others one together. */
+/* Predictions whose x is text get one figure each, the others one together. */
 void audit_show_residuals(audit_page *w, int64_t k, int64_t attribute) {
     const circe_audit_result *r = w->r;
     chart *c = chart_new();
@@ -253,7 +253,7 @@ void audit_show_place(audit_page *w, int64_t k, int64_t attribute) {
 
 /* ---- metrics ----------------------------------------------------------------------------------------------------- */
 
-/* Two metrics in two panels, of all predictions that have them. */
+/* Shows two metrics in two panels, for all predictions that have them. */
 static void show_pair(audit_page *w, place at, const char *kind, const circe_audit_metric metrics[2],
                       const char *const titles[2], const char *caption) {
     const circe_audit_result *r = w->r;

@@ -1,16 +1,16 @@
-/* What people compare: groups of an attribute, at equal outcome; for sufficiency, at equal prediction.
+/* Compares the groups of an attribute at equal outcome; for sufficiency, at equal prediction.
  *
  *     s        levels that count as equal: classes, or five groups of a number
- *     c        cells of the columns of --given within a level; one where there are none
+ *     c        cells of the columns of --given within a level; one if there are none
  *     m_scg    mean over the rows of level s, cell c and group g; left out if there are fewer than five
  *              (or --smallest-group, if that is less)
  *     d_sgh    sum_c share_sc (m_scg - m_sch), over the cells that have both groups
  *     gap      sum_s share_s max_gh d_sgh
  *
- * Where y has numbers, what is averaged is x less its mean given y (residuals): values of y that differ within a level
- * would otherwise pass for a gap. A maximum over groups is positive by chance, the more so the more groups there are:
- * the same gap with the groups shuffled within every cell says by how much. Groups that are too small to be compared
- * take no part in either. O(n) a shuffle. */
+ * If y has numbers, the means are of x minus its mean given y (residuals): values of y that differ within a level would
+ * otherwise pass for a gap. A maximum over groups is positive by chance, the more so the more groups there are: the
+ * same gap with the groups shuffled within every cell says by how much. Groups that are too small to be compared take
+ * no part in either. O(n) per shuffle. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static bool is_there(const table *t, int64_t block, int64_t group) {
     return t->count[block * t->n_groups + group] >= (double)t->least;
 }
 
-/* d_sgh; NaN where no cell has both. */
+/* d_sgh; NaN if no cell has both. */
 static double difference(const table *t, int64_t s, int64_t g, int64_t h) {
     double total = 0, rows = 0;
     for (int64_t b = s * t->n_cells; b < (s + 1) * t->n_cells; b++) {
@@ -69,7 +69,7 @@ static double difference(const table *t, int64_t s, int64_t g, int64_t h) {
     return rows > 0 ? total / rows : (double)NAN;
 }
 
-/* Of one cell: the extremes. */
+/* For one cell: finds the extremes. */
 static void find_extremes(table *t, int64_t s) {
     double least = INFINITY, most = -INFINITY;
     for (int64_t g = 0; g < t->n_groups; g++) {
@@ -81,7 +81,7 @@ static void find_extremes(table *t, int64_t s) {
     if (t->high[s] == t->low[s]) t->high[s] = t->low[s] = -1; /* one group alone */
 }
 
-/* Of several cells, not all of which have all groups: the pair that differs most. */
+/* For several cells, not all of which have all groups: finds the pair that differs most. */
 static void find_pair(table *t, int64_t s) {
     double most = -INFINITY;
     for (int64_t g = 0; g < t->n_groups; g++) {
@@ -95,7 +95,7 @@ static void find_pair(table *t, int64_t s) {
     }
 }
 
-/* The rows of a level that its groups can be compared by. */
+/* The number of rows of a level that take part in the comparison. */
 static double rows_of(const table *t, int64_t s) {
     double rows = 0;
     for (int64_t b = s * t->n_cells; b < (s + 1) * t->n_cells; b++) rows += t->size[b];
@@ -193,7 +193,7 @@ static double draw_ones(double u, double all, double ones, double drawn) {
     return mode;
 }
 
-/* Of rates, rows need not be shuffled: how many ones every group gets is drawn, group after group. */
+/* For rates, rows need no shuffling: the number of ones is drawn for one group after another. */
 static void draw_sums(table *t, const table *from, const double *uniform) {
     for (int64_t b = 0; b < blocks_of(t); b++) {
         double all = (double)(t->start[b + 1] - t->start[b]), ones = 0;
@@ -251,12 +251,12 @@ static void gap_by_chance(audit_run *run, const table *t, circe_audit_gap *gap) 
     gap->chance_upper = quantile_at(s.drawn, SHUFFLES, 0.95);
 }
 
-/* That a group needs in a cell: who asks for the smallest groups gets them. */
+/* The rows that a group needs in a cell. A smaller --smallest-group lowers it. */
 static int64_t least_rows(const audit_run *run) {
     return run->r->smallest_group < LEAST_IN_CELL ? run->r->smallest_group : LEAST_IN_CELL;
 }
 
-/* Counted, then put in their places. */
+/* Counts the rows of each block, then puts them in their places. */
 static table table_make(const audit_run *run, const circe_audit_groups *groups, const comparison *c) {
     size_t n = (size_t)run->r->n, blocks = (size_t)(c->n_strata * run->n_cells);
     int64_t *start = small_alloc((blocks + 1) * sizeof *start), *next = small_alloc(blocks * sizeof *next);
@@ -310,7 +310,7 @@ static void name_groups(const table *t, const circe_audit_groups *groups, circe_
     gap->low = small_format("%s", low >= 0 ? groups->labels[low] : "");
 }
 
-/* A slot is a block's low group, its high one, or the other ones, of rows that are compared. */
+/* A slot contains the compared rows of a block's low group, its high group, or its other groups. */
 static void add_contrast(audit_run *run, const circe_audit_finding *f, const circe_audit_groups *groups,
                          const comparison *what, const table *t, circe_audit_gap *gap) {
     int64_t n = run->r->n;
@@ -335,14 +335,14 @@ static void add_contrast(audit_run *run, const circe_audit_finding *f, const cir
     }
 }
 
-/* Whether it is at an outcome, or at a prediction. */
+/* Whether the gap is at a level of the outcome or of the prediction. */
 static bool has_level(const circe_audit_finding *f, circe_audit_gap_kind kind) {
     if (kind == CIRCE_GAP_MEAN_PREDICTION) return f->notion == CIRCE_NOTION_SEPARATION;
     return kind == CIRCE_GAP_TRUE_POSITIVE_RATE || kind == CIRCE_GAP_FALSE_POSITIVE_RATE ||
            kind == CIRCE_GAP_CALIBRATION;
 }
 
-/* "b, c": groups that are large enough, but have too few of the rows that a rate is of. NULL: there are none, or no
+/* "b, c": groups that are large enough, but have too few of the rows that a rate counts. NULL: there are none, or no
  * others. */
 static char *left_out(const circe_audit_groups *groups, const table *t) {
     char *names = NULL;
@@ -397,8 +397,8 @@ static const circe_audit_notion notion_of[CIRCE_GAP_KINDS] = {
     [CIRCE_GAP_PRECISION] = CIRCE_NOTION_SUFFICIENCY,
     [CIRCE_GAP_NEGATIVE_PREDICTIVE_VALUE] = CIRCE_NOTION_SUFFICIENCY};
 
-/* Those of a finding's own notion, and in that of separation, to compare with, the usual ones of notions that were not
- * asked for. */
+/* A finding has the rates of its own notion; for separation also the usual ones of notions that were not asked for, as
+ * a comparison. */
 static bool belongs(const circe_audit_result *r, const circe_audit_finding *f, circe_audit_gap_kind kind) {
     if (notion_of[kind] == f->notion) return true;
     return f->notion == CIRCE_NOTION_SEPARATION && !audit_asks(r, notion_of[kind]) &&
@@ -420,8 +420,8 @@ static void compare_rates(audit_run *run, circe_audit_finding *f, const circe_au
         if (belongs(run->r, f, list[k].kind)) find_gap(run, f, groups, &list[k]);
 }
 
-/* What is compared at equal y: a part of x, less its mean where that changes within a level. Means of the share of a
- * class and of what y leaves of it differ by the same where y is categories. */
+/* What is compared at equal y: a part of x, minus its mean if that changes within a level. If y is categories, means of
+ * the share of a class and of its residuals differ by the same. */
 const double *audit_compared_value(const circe_audit_result *r, const circe_audit_finding *f, int64_t part) {
     audit_question q = audit_question_of(r, f);
     const double *value = q.n_numbers > 0 || q.x_is_words ? audit_residual(r, f, part) : q.x->values;

@@ -21,7 +21,7 @@ static void group_categories(const circe_audit_column *c, int64_t n, int64_t sma
     }
 }
 
-/* Where a group that should end at `wanted` can end: between different values, at the nearer end of the tied ones. */
+/* The possible end of a group that is nearest to `wanted`: it lies between different values, so ties stay together. */
 static int64_t end_of_group(const double *sorted, int64_t n, int64_t first, int64_t wanted) {
     int64_t end = wanted > first ? wanted : first + 1;
     int64_t above = end, below = end;

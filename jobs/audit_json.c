@@ -45,8 +45,7 @@ static void json_gap(cJSON *list, const circe_audit_result *r, const circe_audit
     json_number(one, "chance_upper", g->chance_upper);
 }
 
-/* {"value": [...], "lower": [...], "upper": [...]}, an entry for every group; nothing where the metric does not exist.
- */
+/* {"value": [...], "lower": [...], "upper": [...]}, one entry per group; nothing if the metric does not exist. */
 static void json_metric(cJSON *out, const circe_audit_metrics *groups, int64_t n, circe_audit_metric m) {
     double *block = small_alloc((size_t)(3 * n) * sizeof *block);
     bool there = false;
@@ -71,7 +70,7 @@ static void json_values(cJSON *out, const circe_audit_metrics *groups, int64_t n
     free(values);
 }
 
-/* "residual": [...], or of several classes {"low": [...], ...}. */
+/* "residual": [...], or for several classes {"low": [...], ...}. */
 static void json_residuals(cJSON *out, const circe_audit_result *r, const circe_audit_finding *f, int64_t n) {
     if (f->n_parts == 1) {
         json_numbers(out, "residual", f->residual[0].value, n);
@@ -160,7 +159,7 @@ static void json_quality(cJSON *out, const circe_audit_result *r) {
     }
 }
 
-/* "differences": of every two predictions, where there are several. */
+/* "differences": one or more per pair of predictions, if there are several. */
 static void json_differences(cJSON *out, const circe_audit_result *r) {
     if (r->n_predictions < 2) return;
     cJSON *list = cJSON_AddArrayToObject(out, "differences");
@@ -185,7 +184,7 @@ static void json_differences(cJSON *out, const circe_audit_result *r) {
     }
 }
 
-/* "checks": the limits of --fail-if, where there are any. */
+/* "checks": the limits of --fail-if, if there are any. */
 static void json_checks(cJSON *out, const circe_audit_result *r) {
     if (r->n_checks == 0) return;
     cJSON *list = cJSON_AddArrayToObject(out, "checks");

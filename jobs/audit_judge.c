@@ -1,8 +1,8 @@
 /* Tests, effect sizes and calibration of one finding.
  *
  * One test decides, or two together (the smaller p-value, times 2: Bonferroni), chosen before the data are seen; the
- * others stand beside them. What costs more than a few seconds on many rows is done on a random part of them, and the
- * report says on how many. */
+ * report also shows the others. Work that takes more than a few seconds on many rows uses a random part of them, and
+ * the report says how many. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +18,12 @@ enum {
     EFFECT_DRAWS = 200,
     ALONG_POINTS = 15,
     MOST_ALONG = 4000,
-    MOST_CALIBRATED = 1000, /* half of it where there are more than two findings */
+    MOST_CALIBRATED = 1000, /* half of it if there are more than two findings */
     DECIDING_ROWS = 100000, /* over all findings: half a minute or so */
     LEAST_DECIDING = 20000,
 };
 
-/* Beside the deciding one. */
+/* Tests beside the deciding one. */
 static const struct {
     circe_test_method method;
     int64_t most_rows;
@@ -92,7 +92,7 @@ static int64_t deciding_rows(const audit_run *run) {
     return share > LEAST_DECIDING ? share : LEAST_DECIDING;
 }
 
-/* Which must succeed. */
+/* Runs the deciding tests, which must succeed. */
 static circe_status run_deciding(const judging *j) {
     circe_audit_finding *f = j->f;
     for (int m = CIRCE_TEST_KCI; m <= CIRCE_TEST_RCOT; m++) {
@@ -109,7 +109,7 @@ static circe_status run_deciding(const judging *j) {
     return CIRCE_OK;
 }
 
-/* What failed says why. */
+/* Runs the other tests. A test that failed says why. */
 static circe_status run_companions(const judging *j) {
     for (size_t i = 0; i < sizeof companions / sizeof companions[0]; i++) {
         if (is_asked(j->run->options->test, circe_test_method_name(companions[i].method))) continue;
@@ -119,7 +119,7 @@ static circe_status run_companions(const judging *j) {
     return CIRCE_OK;
 }
 
-/* Along the outcome, or the prediction: the first column of y where it is a number. */
+/* Finds where along the outcome or the prediction the dependence occurs, if that is a number. */
 static circe_status find_along(const judging *j, const audit_rows *r, const circe_test_options *o) {
     const circe_audit_column *level = j->question.level;
     if (level == NULL || level->categories != NULL) return CIRCE_OK;
@@ -129,7 +129,7 @@ static circe_status find_along(const judging *j, const audit_rows *r, const circ
     while (j->question.y[column] != level) column++;
     circe_status status = circe_test_along(j->run->context, &r->mat_x, &r->mat_y, &r->mat_z, o, column, l->points,
                                            l->place, l->value, l->lower, l->upper, l->null_upper);
-    for (int64_t i = 0; j->question.n_y > 1 && i < l->points; i++) /* which were standardised */
+    for (int64_t i = 0; j->question.n_y > 1 && i < l->points; i++) /* undo standardising */
         l->place[i] = l->place[i] * level->deviation + level->mean;
     return status;
 }
@@ -170,7 +170,7 @@ static circe_status calibrate(const judging *j) {
     return status;
 }
 
-/* What is the same in every row depends on nothing, and no test is needed to see it. */
+/* A constant depends on nothing, and it takes no test to see that. */
 static void settle_constant(circe_audit_finding *f) {
     f->p_value = 1;
     f->has_effects = 1; /* of size 0 */

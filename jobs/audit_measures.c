@@ -1,8 +1,8 @@
 /* The measures of dependence, to place an audit beside other work.
  *
- * CIRCE takes the mean of the attribute given y from one half of the rows and is measured on the other; the others are
- * of all rows, with the width and the ridge that leave-one-out chose there. Where nothing is given, HSIC alone is left.
- * Where there are many rows, they are of a random part: these measures describe, nothing is decided by them. */
+ * CIRCE takes the mean of the attribute given y from one half of the rows and is measured on the other; the others use
+ * all rows, with the width and the ridge that leave-one-out chose there. If nothing is given, only HSIC is left. If
+ * there are many rows, the measures use a random part: they describe, and decide nothing. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ const char *circe_audit_measure_name(int measure) {
 typedef struct problem {
     audit_question question;
     audit_rows rows;
-    int64_t *code; /* of z, where it has categories */
+    int64_t *code; /* of z, if it has categories */
     circe_kernel *kernel_x, *kernel_y, *kernel_z;
     circe_measure *circe;
 } problem;
@@ -101,7 +101,7 @@ static circe_status measure_circe(const audit_run *run, problem *p, double *valu
     return status;
 }
 
-/* Of all rows, with the width and the ridge that were chosen for CIRCE, where something is given. */
+/* Uses all rows and, if something is given, the width and the ridge that were chosen for CIRCE. */
 static circe_status measure_rows(const audit_run *run, const problem *p, circe_measure_kind kind, const circe_mat *z,
                                  double *value) {
     const circe_cme *mean = p->circe != NULL ? circe_measure_mean(p->circe) : NULL;
@@ -122,7 +122,7 @@ static circe_status measure_rows(const audit_run *run, const problem *p, circe_m
     return status;
 }
 
-/* Columns of 0 and 1 of an attribute of three categories or more. */
+/* Makes columns of 0 and 1 for an attribute with three categories or more. */
 static circe_status measure_gcm(const audit_run *run, const problem *p, double *value) {
     int64_t n = p->rows.mat_z.rows, cols = p->question.z->n_categories;
     if (cols <= 2) return measure_rows(run, p, CIRCE_MEASURE_GCM, &p->rows.mat_z, value);

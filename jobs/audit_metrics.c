@@ -1,8 +1,8 @@
-/* How good a prediction is, of all rows or group by group.
+/* Measures how good a prediction is, for all rows or group by group.
  *
  * One pass over the rows, sorted by the prediction, with sums per group. The AUC is the share of pairs of a positive
  * and a negative row whose predictions are in this order, ties counting a half: every positive row counts the negative
- * ones below it. Outcomes are taken less their mean, so that R2 does not suffer from a large mean. O(n). */
+ * ones below it. Outcomes are centred, so that R2 does not suffer from a large mean. O(n). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static int by_value(const void *one, const void *other, void *values) {
     return a != b ? (a > b) - (a < b) : (i > j) - (i < j);
 }
 
-/* 1 where the predicted class is the target's. */
+/* 1 if the predicted class is the target's. */
 static double *right_labels(const circe_audit_result *r, const circe_audit_column *c) {
     double *right = small_alloc((size_t)r->n * sizeof *right);
     for (int64_t i = 0; i < r->n; i++)
@@ -87,7 +87,7 @@ void audit_ranking_free(audit_ranking *ranking) {
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* What was tied with the last prediction is below the next one. */
+/* Rows that were tied with the last prediction are below the next one. */
 static void end_ties(audit_sums *s) {
     s->pairs += s->tied_positive * (s->below + 0.5 * s->tied_negative);
     s->below += s->tied_negative;

@@ -53,7 +53,7 @@ static circe_status find_output(const circe_audit_options *o, const circe_predic
     return status;
 }
 
-/* Numbers as they are; of two classes the probability of the positive one; of more, that of each. */
+/* Takes numbers as they are, for two classes the probability of the positive one, for more the probability of each. */
 static circe_status take_columns(const circe_audit_options *o, const circe_predictions *p, audit_model *m) {
     int64_t output = 0;
     circe_status status = find_output(o, p, &output);

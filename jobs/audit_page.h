@@ -1,4 +1,4 @@
-/* The report of an audit while it is written. */
+/* The report of an audit while it is being written. */
 #ifndef JOBS_AUDIT_PAGE_H
 #define JOBS_AUDIT_PAGE_H
 
@@ -35,16 +35,16 @@ void audit_show_calibration(audit_page *w, int64_t k, int64_t attribute);
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-/* The cells are freed. `text_columns`: the first so many are words, the others numbers. */
+/* Frees the cells. The first `text_columns` columns are words, the others numbers. */
 void audit_show_table(audit_page *w, const char *caption, const char *const *columns, int64_t n_columns,
                       int text_columns, cells *list);
-/* A table whose first column is that of the prediction (audit_add_prediction), where there are several. */
+/* A table whose first column names the prediction (audit_add_prediction), if there are several. */
 void audit_show_by_prediction(audit_page *w, const char *caption, const char *const *columns, int64_t n_columns,
                               int text_columns, cells *list);
 void audit_add_prediction(cells *list, const circe_audit_result *r, const circe_audit_finding *f);
 void audit_add_p(cells *list, double p);
 void audit_add_effect(cells *list, bool there, const circe_effect *e);
-/* "0.403 (0.312 to 0.488)"; a dash where there is none. */
+/* "0.403 (0.312 to 0.488)"; a dash if there is none. */
 void audit_add_estimate(cells *list, const circe_audit_estimate *e);
 
 /* FOLDER/results.csv */

@@ -15,7 +15,7 @@
 
 enum { AUDIT_LEAST_ROWS = 50 };
 
-/* One run: what was asked, with what it is computed, and what was found so far. */
+/* One run: the options, what it computes with, and the findings so far. */
 typedef struct audit_run {
     const circe_audit_options *options;
     circe_context *context;
@@ -25,11 +25,11 @@ typedef struct audit_run {
     circe_audit_result *r;
     double work, all_work;      /* done, and in all: audit_progress.c */
     circe_audit_groups *coarse; /* (n_attributes, AUDIT_COARSE): attributes of numbers in fewer groups */
-    double **selected;          /* (n_predictions) of (n): 1 where it counts as positive; NULL: not two classes */
+    double **selected;          /* (n_predictions) of (n): 1 if it counts as positive; NULL: not two classes */
     int64_t **decision;         /* the same as numbers of a level */
-    double *negative;           /* (n): 1 where the outcome is negative */
+    double *negative;           /* (n): 1 if the outcome is negative */
     int64_t *all_rows;          /* (n) zeros: all rows are one level */
-    int64_t *cells, n_cells;    /* (n): rows whose columns of --given count as equal; one cell where there are none */
+    int64_t *cells, n_cells;    /* (n): rows whose columns of --given count as equal; one cell if there are none */
     struct audit_contrast *contrasts;
     int64_t n_contrasts;
 } audit_run;
@@ -47,7 +47,7 @@ static inline const circe_audit_column *audit_attribute(const circe_audit_result
     return &r->attributes[f->attribute];
 }
 
-/* From where on a prediction of two classes counts as positive. */
+/* The value from which a prediction of two classes counts as positive. */
 static inline double audit_threshold(const circe_audit_result *r, const circe_audit_column *prediction) {
     return prediction->is_label ? 0.5 : r->threshold;
 }
@@ -63,7 +63,7 @@ static inline const double *audit_residual(const circe_audit_result *r, const ci
     return r->residuals[(f - r->findings) / r->n_attributes] + part * r->n;
 }
 
-/* One more stage begins; CIRCE_ERR_CANCELLED where the watch asks to stop. */
+/* Begins one more stage; CIRCE_ERR_CANCELLED if the watch asks to stop. */
 void audit_progress_begin(audit_run *run);
 circe_status audit_step(audit_run *run, const circe_audit_finding *f, const char *stage);
 circe_status audit_step_intervals(audit_run *run, double share);
@@ -73,18 +73,18 @@ circe_status audit_step_intervals(audit_run *run, double share);
 /* What a model predicts, as columns of the table. */
 typedef struct audit_model {
     name_list names; /* of the columns */
-    double **values; /* (names) of as many as the table has rows; NaN where a cell is missing */
+    double **values; /* (names), each with one number per row of the table; NaN if a cell is missing */
     char *target;    /* that is predicted */
 } audit_model;
 
-/* Nothing where no model was named. */
+/* Does nothing if no model was named. */
 circe_status audit_model_predict(audit_run *run, const circe_table *table, audit_model *model);
 void audit_model_free(audit_model *model);
 
 /* Reads and checks the table's columns. */
 circe_status audit_data_read(audit_run *run, const circe_table *table);
 void audit_column_free(circe_audit_column *column);
-/* Mean and deviation of its values. */
+/* Computes the mean and deviation of its values. */
 void audit_column_describe(circe_audit_column *column, int64_t n);
 
 /* ---- questions --------------------------------------------------------------------------------------------------- */
@@ -95,7 +95,7 @@ typedef struct audit_question {
     const circe_audit_column **y; /* (n_y), numbers first; owned */
     int64_t n_y, n_numbers;
     const circe_audit_column *level; /* the column of y that is not of --given; NULL: there is none */
-    bool x_is_classes, x_is_words;   /* words: three classes or more that nothing can be computed with */
+    bool x_is_classes, x_is_words;   /* words: three classes or more, not numbers to compute with */
 } audit_question;
 
 audit_question audit_question_of(const circe_audit_result *r, const circe_audit_finding *f);
@@ -104,15 +104,15 @@ void audit_question_free(audit_question *q);
 /* Rows that count as equal in the outcome, or for sufficiency in the prediction; NULL: all do. */
 const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_audit_finding *f);
 
-/* x as numbers: as it is, or 1 where it is its class `part`. */
+/* x as numbers: as it is, or 1 for its class `part`. */
 void audit_x_part(const circe_audit_result *r, const circe_audit_finding *f, int64_t part, double *out);
-/* The class of a part; NULL: x is no words. */
+/* The class of a part; NULL: x is not text. */
 const char *audit_part_name(const circe_audit_result *r, const circe_audit_finding *f, int64_t part);
 
-/* The names of y's columns, "repaid and age", to be freed; "": none. */
+/* The names of y's columns, "repaid and age"; "": none. The caller frees it. */
 char *audit_given_text(const circe_audit_result *r, const circe_audit_finding *f);
 
-/* Some rows of it, as the library takes them. */
+/* Some rows of a question, as the library takes them. */
 typedef struct audit_rows {
     int64_t *index;
     double *x, *y, *z;
@@ -122,7 +122,7 @@ typedef struct audit_rows {
 /* `index` becomes part of the result. */
 audit_rows audit_rows_take(const audit_question *q, int64_t *index, int64_t n);
 void audit_rows_free(audit_rows *rows);
-/* (n, n_y) of these rows (NULL: of all); to be freed. */
+/* y of these rows (NULL: of all), (n, n_y). The caller frees it. */
 double *audit_y_rows(const audit_question *q, const int64_t *rows, int64_t n);
 
 /* Delta kernels for categories; NULL for numbers: the library's own choice. */
@@ -132,7 +132,7 @@ typedef struct audit_kernels {
 
 circe_status audit_kernels_make(const audit_run *run, const audit_question *q, audit_kernels *k);
 void audit_kernels_free(audit_kernels *k);
-/* Of the columns of y, the width of its gaussian still free. */
+/* The kernel of y's columns, with the width of its gaussian still free. */
 circe_status audit_kernel_y(const audit_run *run, const audit_question *q, circe_kernel **kernel);
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
@@ -146,9 +146,9 @@ void audit_groups_make(const circe_audit_column *column, int64_t n, int64_t want
 void audit_groups_free(circe_audit_groups *groups);
 int64_t audit_groups_compared(const circe_audit_groups *groups);
 
-/* Up to `most` rows at random, ascending; all of them where there are no more. To be freed. */
+/* Up to `most` random rows, ascending; all of them if there are no more. The caller frees it. */
 int64_t *audit_sample(int64_t all, int64_t most, int64_t seed, uint64_t stream, int64_t *n);
-/* Those rows of a column; to be freed. */
+/* Those rows of a column. The caller frees it. */
 double *audit_take(const double *values, const int64_t *rows, int64_t n);
 
 /* ---- what is found ----------------------------------------------------------------------------------------------- */
@@ -163,15 +163,15 @@ void audit_conclude(circe_audit_result *r);
 
 circe_status audit_measure(audit_run *run, circe_audit_finding *f);
 
-/* Of an attribute of numbers between four groups of it: what two would hide is there, and chance makes less of it than
- * of ten. Of several classes that of the largest gap. NULL: there is none. */
+/* A finding's gap of one kind. For an attribute of numbers, it is between four groups: they show what two would hide,
+ * and chance adds less than with ten. With several classes, it is the largest gap. NULL: there is none. */
 const circe_audit_gap *audit_gap_of(const circe_audit_finding *f, circe_audit_gap_kind kind);
 
 /* The levels of outcome and predictions, the groups of the attributes, and who counts as positive. */
 void audit_make_groups(audit_run *run);
-/* Gaps between the groups of the attribute; of numbers, from coarse to fine. */
+/* Finds gaps between the groups of the attribute; for numbers, from coarse to fine. */
 void audit_find_gaps(audit_run *run, circe_audit_finding *f);
-/* What is compared at equal y: a part of x, less its mean where that changes within a level. */
+/* What is compared at equal y: a part of x, minus its mean if that changes within a level. */
 const double *audit_compared_value(const circe_audit_result *r, const circe_audit_finding *f, int64_t part);
 /* Means along the attribute: f->residual, f->strata. */
 void audit_find_profiles(const circe_audit_result *r, circe_audit_finding *f);
@@ -184,9 +184,9 @@ bool audit_has_errors(const circe_audit_result *r, int64_t prediction);
 /* The rows in the order of a prediction, which is what an AUC needs. */
 typedef struct audit_ranking {
     const circe_audit_result *r;
-    bool errors;                 /* they mean something: audit_has_errors */
+    bool errors;                 /* errors mean something: audit_has_errors */
     double threshold;            /* audit_threshold */
-    bool labels;                 /* of three or more classes: `predicted` is 1 where the label is right */
+    bool labels;                 /* three or more classes: `predicted` is 1 if the label is right */
     int64_t *order;              /* (n): rows by their prediction, ascending; owned */
     double *predicted, *outcome; /* (n) in that order; owned */
 } audit_ranking;
@@ -194,7 +194,7 @@ typedef struct audit_ranking {
 circe_status audit_ranking_make(const circe_audit_result *r, int64_t prediction, audit_ranking *out);
 void audit_ranking_free(audit_ranking *ranking);
 
-/* Scratch for so many groups; to be freed. */
+/* Scratch for that many groups. The caller frees it. */
 typedef struct audit_sums audit_sums;
 audit_sums *audit_sums_make(int64_t n_groups);
 
@@ -204,7 +204,7 @@ void audit_metrics_of(const audit_ranking *ranking, const uint8_t *weight, const
                       audit_sums *scratch, double *out);
 
 /* A gap between fixed groups: sum_s share_s sum_c share_sc (m_sc,high - m_sc,low), over levels s and, within these,
- * over the cells c of --given where both groups are. */
+ * over the cells c of --given that contain both groups. */
 enum { AUDIT_LOW = 0, AUDIT_HIGH = 1, AUDIT_OTHER = 2, AUDIT_SLOTS = 3 };
 
 typedef struct audit_contrast {
@@ -217,7 +217,7 @@ typedef struct audit_contrast {
     bool *used;    /* (n_strata, n_cells): both groups are there. Owned */
 } audit_contrast;
 
-/* Everything that was drawn again. */
+/* All resampled numbers. */
 typedef struct audit_draws {
     int64_t draws, width;
     const double *drawn; /* (draws, width): metrics of all rows and of groups, prediction by prediction, contrasts */
@@ -233,7 +233,7 @@ circe_status audit_resample(audit_run *run);
 
 /* ---- limits ------------------------------------------------------------------------------------------------------ */
 
-/* Refuses what --fail-if cannot mean, before anything is read. */
+/* Refuses invalid limits in --fail-if before anything is read. */
 circe_status audit_checks_parse(const circe_audit_options *options);
 void audit_checks_make(const circe_audit_options *options, circe_audit_result *r);
 

@@ -5,7 +5,7 @@
 #include "base/small.h"
 #include "jobs/audit_parts.h"
 
-/* 1.96 standard errors on either side, but no further than the values themselves go: the mean of shares is one. */
+/* 1.96 standard errors on either side, but within the range of the values: a mean of shares is a share. */
 static void find_interval(circe_audit_profile *p, int64_t group, double squares, double count, const double *range) {
     double half = count >= 2 ? 1.96 * sqrt(squares / (count * (count - 1))) : (double)NAN;
     p->lower[group] = isnan(half) ? half : fmax(p->value[group] - half, range[0]);
@@ -35,7 +35,7 @@ static circe_audit_profile profile_of(const circe_audit_groups *groups, int64_t 
     return p;
 }
 
-/* At the levels of an outcome of classes, and of a prediction. */
+/* Computes means at the levels of an outcome with classes, and of a prediction. */
 static void find_profiles(const circe_audit_result *r, circe_audit_finding *f) {
     const circe_audit_groups *levels = audit_levels(r, f), *finest = &r->groups[f->attribute];
     bool numbers = f->notion == CIRCE_NOTION_SEPARATION && r->outcome == CIRCE_OUTCOME_NUMBERS;

@@ -1,5 +1,5 @@
-/* How much of an audit is done. Its stages differ a hundredfold in time, so each counts by what it takes: seconds of
- * one core on 100,000 rows, where y is categories and where it has numbers. The ratios matter, not the machine. */
+/* How much of an audit is done. Its stages differ a hundredfold in time, so each counts by its seconds on one core with
+ * 100,000 rows, once for a y of categories and once for numbers. Only the ratios matter, not the machine. */
 #include <math.h>
 #include <string.h>
 

@@ -5,8 +5,8 @@
  *     independence  prediction  -
  *     sufficiency   outcome     prediction
  *
- * z is the attribute. Of several columns of y the numbers come first, standardised, under one gaussian; the categories
- * follow under delta: rows are compared where all of these are equal. */
+ * z is the attribute. If y has several columns, the numbers come first, standardised, under one gaussian; the
+ * categories follow under delta, so that only rows with equal categories are compared. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +73,7 @@ char *audit_given_text(const circe_audit_result *r, const circe_audit_finding *f
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL) abort(); /* as all that is small */
+    if (out == NULL) abort(); /* as for every small allocation */
     int64_t n = 0;
     if (q.level != NULL) n += fprintf(out, "%s", q.level->name) > 0;
     for (int64_t g = 0; g < r->n_given; g++, n++)
@@ -147,7 +147,7 @@ void audit_kernels_free(audit_kernels *k) {
 
 enum { MOST_FITTED = 4000 };
 
-/* The mean in every cell, where all columns of y are categories; of all rows where there are none. */
+/* The mean in every cell, if all columns of y are categories; the mean of all rows if y has no columns. */
 static void cell_means(const audit_run *run, const circe_audit_finding *f, const double *x, double *mean) {
     const circe_audit_groups *levels = audit_levels(run->r, f);
     int64_t n = run->r->n, cells = (levels != NULL ? levels->n_groups : 1) * run->n_cells;
@@ -179,7 +179,7 @@ static void standardise(const circe_audit_column *c, double *values, int64_t n) 
     for (int64_t i = 0; i < n; i++) values[i] = (values[i] - c->mean) / c->deviation;
 }
 
-/* Kernel regression on y, fitted on a part of the rows where there are many. */
+/* Kernel regression on y, fitted on a part of the rows if there are many. */
 static circe_status regress(const audit_run *run, const audit_question *q, const double *values, double *mean) {
     int64_t m = 0, n = run->r->n, *rows = audit_sample(n, MOST_FITTED, run->options->seed, 5, &m);
     double *y = audit_y_rows(q, rows, m), *x = audit_take(values, rows, m), *all = audit_y_rows(q, NULL, n);
@@ -202,7 +202,7 @@ static circe_status regress(const audit_run *run, const audit_question *q, const
     return status;
 }
 
-/* Of what is constant, y leaves nothing. */
+/* y leaves nothing of a constant. */
 static circe_status find_residual(audit_run *run, const circe_audit_finding *f, double **out) {
     const circe_audit_result *r = run->r;
     double *residual = *out = calloc((size_t)(f->n_parts * r->n), sizeof *residual);

@@ -1,5 +1,5 @@
-/* The folder of an audit: report.html, figures with their scripts and data, results.json, results.csv. The report
- * answers first, and then shows what the answer rests on, attribute by attribute. */
+/* The folder of an audit: report.html, figures with their scripts and data, results.json, results.csv. The report gives
+ * the answer first, and then its basis, attribute by attribute. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* How sure metrics and gaps are: rows are drawn again with replacement, as many as there are, and everything is
- * computed anew; the 95 % interval is that of the 2.5 and 97.5 % quantiles of the draws.
+/* Finds how certain metrics and gaps are: draws as many rows as there are with replacement, and computes everything
+ * again. The 95 % interval lies between the 2.5 and 97.5 % quantiles of the draws.
  *
- * The interval of a gap is that of the difference between the groups that differ most in the table itself: a maximum
- * over groups that is taken anew in each draw would lie above the gap more often than below it. All predictions see the
- * same draws. Draw d takes the random numbers d n .. d n + n - 1, so the threads do not matter. */
+ * The interval of a gap is for the difference between the groups that differ most in the table itself: a new maximum
+ * over groups in each draw would lie above the gap more often than below it. All predictions see the same draws. Draw d
+ * takes the random numbers d n .. d n + n - 1, so the threads do not matter. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum { DRAWS = 1000, LEAST_DRAWS = 200, ROWS_AT_MOST = 40000000, ROUNDS = 10, PIECE = 4096, STREAM = 31, BANKS = 4 };
 
-/* Everything that is drawn; numbers of one draw lie side by side. */
+/* All draws; the numbers of one draw lie side by side. */
 typedef struct resampling {
     const audit_run *run;
     audit_ranking *rankings;          /* (n_predictions) */
@@ -58,8 +58,8 @@ static double level_of(const audit_contrast *c, int64_t s, const double *sum, co
     return used > 0 ? total / used : (double)NAN;
 }
 
-/* Sums over the rows of every slot. Neighbouring rows are often of the same slot, and a sum would have to wait for the
- * one before it: so there are BANKS of them. The last slot is that of rows that take no part. */
+/* Sums over the rows of every slot. Neighbouring rows often share a slot, and each sum would wait for the one before
+ * it, so there are BANKS of them. The last slot is for rows that take no part. */
 static void add_up(const audit_contrast *c, const uint8_t *weight, int64_t n, int64_t slots, double *sum) {
     double *count = sum + BANKS * slots;
     memset(sum, 0, (size_t)(2 * BANKS * slots) * sizeof *sum);
@@ -77,7 +77,7 @@ static void add_up(const audit_contrast *c, const uint8_t *weight, int64_t n, in
     }
 }
 
-/* The gap between the contrast's groups, the shares being those of the rows that were drawn. */
+/* The gap between the contrast's groups, with the shares of the drawn rows. */
 static double contrast_of(const audit_contrast *c, const uint8_t *weight, int64_t n, double *scratch) {
     int64_t slots = c->n_strata * c->n_cells * AUDIT_SLOTS + 1;
     double total = 0, all = 0;
@@ -124,7 +124,7 @@ static void run_part(void *user, int64_t part) {
 
 /* ---- intervals --------------------------------------------------------------------------------------------------- */
 
-/* Of column `at` of the draws; NaN where it seldom exists. */
+/* Sets the interval from column `at` of the draws; NaN if too few draws have a value. */
 static void put_interval(const resampling *s, int64_t at, double *column, circe_audit_estimate *e) {
     int64_t n = 0;
     e->lower = e->upper = (double)NAN;

@@ -51,7 +51,7 @@ static circe_status check_numbers(const audit_roles *r) {
     return CIRCE_OK;
 }
 
-/* A line end would end the list of columns that is asked for. */
+/* Refuses line ends in names, because they would end the list of columns. */
 static circe_status check_names(const audit_roles *r) {
     for (int64_t i = 0; i < r->all.n; i++) {
         const char *name = r->all.names[i];

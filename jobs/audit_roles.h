@@ -1,4 +1,4 @@
-/* The columns of an audit by what they are for. */
+/* The columns of an audit by their roles. */
 #ifndef JOBS_AUDIT_ROLES_H
 #define JOBS_AUDIT_ROLES_H
 

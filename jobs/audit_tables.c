@@ -5,7 +5,7 @@
 #include "jobs/audit_page.h"
 #include "jobs/test_json.h"
 
-/* The cells are freed. `text_columns`: the first so many are words, the others numbers. */
+/* Frees the cells. The first `text_columns` columns are words, the others numbers. */
 void audit_show_table(audit_page *w, const char *caption, const char *const *columns, int64_t n_columns,
                       int text_columns, cells *list) {
     bool numeric[CELLS_MOST_COLUMNS];
@@ -16,14 +16,14 @@ void audit_show_table(audit_page *w, const char *caption, const char *const *col
     cells_free(list);
 }
 
-/* Which prediction a row is of, where there are several: tables begin with it. */
+/* Whether tables begin with the name of the prediction, because there are several. */
 static bool names_predictions(const circe_audit_result *r) { return r->n_predictions > 1; }
 
 void audit_add_prediction(cells *list, const circe_audit_result *r, const circe_audit_finding *f) {
     if (names_predictions(r)) cells_add(list, "%s", audit_prediction(r, f)->name);
 }
 
-/* A table whose first column is that of the prediction, where there are several. */
+/* A table whose first column names the prediction, if there are several. */
 void audit_show_by_prediction(audit_page *w, const char *caption, const char *const *columns, int64_t n_columns,
                               int text_columns, cells *list) {
     int left_out = names_predictions(w->r) ? 0 : 1;
@@ -44,7 +44,7 @@ void audit_add_effect(cells *list, bool there, const circe_effect *e) {
         cells_add(list, "–");
 }
 
-/* Three digits, those at the end included. */
+/* Three digits, including trailing zeros. */
 static const char *three_digits(double value, char *out, size_t size) {
     snprintf(out, size, value != 0 && fabs(value) < 100 ? "%#.3g" : "%.4g", value);
     return out;

@@ -1,4 +1,4 @@
-/* Over all findings: Holm's correction, what is decided, and how to say it. */
+/* Decides over all findings, with Holm's correction, and words the verdicts. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void adjust(const circe_audit_result *r, circe_audit_finding *findings) {
     free(order);
 }
 
-/* That of the test the p-value is from; where it says nothing, the worst of those that decide. */
+/* The trust of the test that gave the p-value; if nothing was found, the worst of the deciding tests. */
 static circe_trust trust_of(const circe_audit_result *r, const circe_audit_finding *f) {
     if (f->n_tests == 0) return CIRCE_TRUST_GOOD; /* x is constant */
     circe_trust trust = f->tests[f->smallest].result.trust;
@@ -46,8 +46,7 @@ static circe_trust trust_of(const circe_audit_result *r, const circe_audit_findi
     return trust;
 }
 
-/* Where the test itself is off on data like these, a small p-value shows nothing; a large one then is all the more
- * credible. */
+/* If the test itself is off on data like these, a small p-value shows nothing; a large one is all the more credible. */
 static circe_audit_decision decide(const circe_audit_result *r, const circe_audit_finding *f) {
     bool small = f->p_adjusted <= r->alpha;
     bool off = f->has_calibration && f->calibration[f->smallest].summary.trust == CIRCE_TRUST_POOR;
@@ -108,7 +107,7 @@ static void say_effect(const words *w) {
             audit_percent(e->chance, chance, sizeof chance));
 }
 
-/* Of decisions the rates of the finding's notion, else means. */
+/* The words name rates of the finding's notion if there are decisions, otherwise means. */
 static bool is_said(const words *w, const circe_audit_gap *g) {
     bool rates = w->r->outcome == CIRCE_OUTCOME_BINARY;
     bool mean = g->kind == CIRCE_GAP_MEAN_PREDICTION || g->kind == CIRCE_GAP_CALIBRATION;
@@ -117,8 +116,8 @@ static bool is_said(const words *w, const circe_audit_gap *g) {
     return !other && largest && (!rates || !mean);
 }
 
-/* The gap that people ask for first: between which groups, and how sure. Of numbers it depends on the bins, and the
- * table has it. */
+/* States the gap that people ask for first: between which groups, and how certain. For numbers it depends on the bins,
+ * so only the table has it. */
 static void say_gaps(const words *w) {
     FILE *out = w->out;
     if (audit_attribute(w->r, w->f)->categories == NULL) return;
@@ -159,7 +158,7 @@ static void say_depends(const words *w) {
     say_gaps(w);
 }
 
-/* Tests that do not decide, but say otherwise, each held to its share of the level. */
+/* Names a test that does not decide but disagrees, at its share of the level. */
 static void say_otherwise(const words *w) {
     const circe_audit_finding *f = w->f;
     int others = f->n_tests - f->n_deciding;
@@ -189,7 +188,7 @@ static void say_not_found(const words *w) {
     say_gaps(w);
 }
 
-/* Of a deciding test: a few rows outweigh all others, and by ranks the answer is another. */
+/* Whether a few rows outweigh all others in a deciding test, and ranks give another answer. */
 static bool rows_object(const circe_audit_result *r, const circe_audit_finding *f) {
     for (int i = 0; i < f->n_deciding; i++) {
         const circe_test_result *t = &f->tests[i].result;

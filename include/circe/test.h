@@ -74,7 +74,7 @@ typedef enum circe_test_regressor {
 } circe_test_regressor;
 
 /* A cache of what tests of one table have in common: regressions of the same column on the same y, features, widths.
- * Entries are found by their content. Only one test at a time may use it, and only tests of its own context. It holds
+ * Entries are found by their content. Only one test at a time may use it, and only tests of its own context. It takes
  * about `bytes`, and must be destroyed before its context. */
 typedef struct circe_test_memory circe_test_memory;
 CIRCE_API circe_status circe_test_memory_create(const circe_context *context, double bytes, circe_test_memory **memory);

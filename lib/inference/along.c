@@ -1,10 +1,10 @@
-/* Where along y the dependence sits.
+/* Shows where along y the dependence occurs.
  *
  * The normalised CIRCE (effect.c) is a mean over rows of n t_i / norm, t_i = l_i' M r_i - |l_i|^2 |r_i|^2: what row i
- * has in common with all others. At a place g of a column of y, the mean of these over the rows around it, with
- * gaussian weights of Silverman's width. The interval is of half-samples; the bound under independence of random signs:
- * with e_i on row i, t*_i = e_i l_i' M* r_i - |l_i|^2 |r_i|^2. It is the same number of standard deviations above the
- * null's mean at every place, such that the largest excess stays below it 95 % of the time. */
+ * has in common with all others. The value at a place g of a column of y is the mean of these over the rows around it,
+ * with gaussian weights of Silverman's width. Half-samples give the interval, and random signs the bound under
+ * independence: with e_i on row i, t*_i = e_i l_i' M* r_i - |l_i|^2 |r_i|^2. The bound lies the same number of standard
+ * deviations above the null's mean at every place, so that the largest excess stays below it 95 % of the time. */
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ static void smooth(const walk *w, const int64_t *index, int64_t n, double scale,
     }
 }
 
-/* t of rows index[0..n), with signs where given. */
+/* Computes t of rows index[0..n), with signs if given. */
 static circe_status contributions(walk *w, const int64_t *index, int64_t n, const double *signs) {
     const circe__sides *s = &w->sides;
     int64_t p = s->left.cols, q = s->right.cols;
@@ -147,7 +147,7 @@ static circe_status null_bound(walk *w, double *null_upper) {
     return status;
 }
 
-/* Places: quantiles of the column; weights of every row at every place. */
+/* The places are quantiles of the column; every row has a weight at every place. */
 static circe_status place_weights(walk *w, const circe_mat *y, const int64_t *row, int64_t column, double *place) {
     const circe_context *context = w->part->context;
     int64_t n = w->part->n;

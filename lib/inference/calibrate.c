@@ -1,4 +1,4 @@
-/* Calibration: the test on data whose x was drawn again given y (resample.c), and what the p-values say. */
+/* Calibration runs the test on data whose x was drawn again given y (resample.c), and summarises the p-values. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "inference/dependence.h"
 #include "inference/resample.h"
 
-/* Results of nested calls go nowhere. */
+/* Keeps only the p-value of the nested test. */
 static circe_status run_null(const circe__resampler *resampler, int64_t repetition, double *x, double *p_value) {
     circe__data null = *resampler->data; /* borrows everything but x */
     circe_test_result result;

@@ -1,9 +1,11 @@
-/* Can the p-value be trusted? Residuals against y, degrees of freedom, what is left to test; and the answer in words.
+/* Can the p-value be trusted? Checks residuals against y, degrees of freedom and what is left to test; words the
+ * answer.
  *
- * The check: if a regression on y is good, its residuals are uncorrelated with every function of y. Left is a kernel of
- * y of a third of the width that the regression chose, residualised; right, the regression's target: the statistic and
- * its null are those of pair.c, with the gamma distribution (from at most 512 rows, since a few percent of the null's
- * spread do not matter here). A regression that is too smooth leaves structure at that scale, and the check sees it. */
+ * The check: if a regression on y is good, its residuals are uncorrelated with every function of y. The left side is a
+ * residualised kernel of y, a third as wide as the one that the regression chose; the right side is the regression's
+ * target. The statistic and its null are those of pair.c, with the gamma distribution (from at most 512 rows, since a
+ * few percent of the null's spread do not matter here). A regression that is too smooth leaves structure at that scale,
+ * and the check sees it. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,7 +35,7 @@ static void column_squares(const circe__table *t, double *restrict squares) {
     }
 }
 
-/* Without functions that the regression reproduces to a hundredth of their variance: what is left of them is its ridge
+/* Drops functions that the regression reproduces to a hundredth of their variance: their residual comes from its ridge
  * alone. */
 static void drop_fitted(const double *before, const double *after, circe__table *left) {
     const double least = 0.01;
@@ -46,7 +48,7 @@ static void drop_fitted(const double *before, const double *after, circe__table 
     left->cols = kept;
 }
 
-/* p-value of the target's residuals against functions of y, `left` (total rows), weighed, which is consumed. */
+/* The p-value of the target's residuals against weighted functions of y, `left` (total rows), which it consumes. */
 static circe_status check_against(const circe__data *data, const circe__regressor *regressor, circe__table *left,
                                   const circe__table *target, const circe__table *noise, double *p) {
     circe__pair pair = {.n = data->total, .left = *left};
@@ -75,7 +77,7 @@ static circe_status check_against(const circe__data *data, const circe__regresso
     return status;
 }
 
-/* Nothing but categories: there is no narrower kernel of them. */
+/* Categories alone have no narrower kernel. */
 static bool only_categories(const circe__variable *y) {
     for (int64_t f = 0; f < y->kernel->n_factors; f++)
         if (y->kernel->factors[f].kind != CIRCE_KERNEL_DELTA) return false;
@@ -86,7 +88,7 @@ void circe__views_free(const circe_context *context, circe__views *views) {
     for (int k = 0; k < 2; k++) circe__table_free(context, &views->of[k]);
 }
 
-/* Functions of y that are the same for every regression, the first: rough or additive ones, the second: products. */
+/* Functions of y that all regressions share: the first are rough or additive, the second are products. */
 static circe_status view_of(const circe__data *data, int k, circe__views *views, circe__table *F) {
     bool one = data->y.dim == 1;
     const circe__sight sight = {one ? CIRCE__ROUGH : CIRCE__ADDITIVE, 0, one ? 1.0 : 0.1, 0};
@@ -107,7 +109,7 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
     circe__sight own = regressor->spectrum->sight;
     if (data->y.dim == 0) return CIRCE_OK; /* nothing to be free of */
     if ((data->by_value && circe__by_kernel(data)) || only_categories(&data->y)) {
-        regressor->info.check_p = 1.0; /* means of every value leave nothing of y */
+        regressor->info.check_p = 1.0; /* one mean per value leaves nothing of y */
         return CIRCE_OK;
     }
     own.parts &= CIRCE__KERNEL | CIRCE__SCORES | CIRCE__ROUGH | CIRCE__METRIC;
@@ -132,11 +134,11 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
 
 /* ---- what both regressions miss ----------------------------------------------------------------------------------
  *
- * Where leave-one-out balances them, the squared bias of a regression is about its variance, sigma^2 degrees / n, or
- * all of what y tells, if that is less. The statistic is moved by the product of the two biases, n b_x b_z against a
- * standard deviation of sqrt(n) sigma_x sigma_z, as far as they are errors of the same functions: so much as the two
- * fits are alike. The ridge that is used is less than the one that was chosen, which takes most of the bias along
- * directions that the features hold well, and little of the rest: the geometric mean of both estimates is used. */
+ * If leave-one-out balances the two, the squared bias of a regression is about its variance, sigma^2 degrees / n, or
+ * all that y explains, if that is less. The product of the two biases moves the statistic, n b_x b_z against a standard
+ * deviation of sqrt(n) sigma_x sigma_z, as far as both are errors of the same functions, that is, as far as the two
+ * fits are alike. The ridge in use is smaller than the chosen one. That removes most of the bias along directions that
+ * the features represent well, and little of the rest, so the estimate is the geometric mean of both. */
 
 /* fitted (n, q): the first columns of target - residual. */
 static circe_status fitted(const circe__data *data, const circe__regressor *side, const circe__table *target,
@@ -158,8 +160,8 @@ static double cross_size(const circe__data *data, const circe__table *a, const c
     return sqrt(circe__square_norm(scratch, a->cols * b->cols));
 }
 
-/* How much of the squared bias at the chosen ridge is left at the ridge that is used, by the energy of the target along
- * each direction beyond what its noise has: sum (l'/(s + l'))^2 e / sum (l/(s + l))^2 e. */
+/* How much of the squared bias at the chosen ridge remains at the ridge in use, weighted by the energy of the target
+ * along each direction beyond that of its noise: sum (l'/(s + l'))^2 e / sum (l/(s + l))^2 e. */
 static circe_status bias_left(const circe__data *data, const circe__regressor *side, const circe__table *target,
                               double noise, double *share) {
     const circe__spectrum *sp = side->spectrum;
@@ -218,13 +220,13 @@ circe_status circe__check_misfit(const circe__data *data, const circe__regressor
 /* ---- rows that outweigh all others -------------------------------------------------------------------------------
  *
  * The variance of the statistic under independence is a sum over rows, v_i = |left_i|^2 |noise_i|^2, and that of a
- * column one of squares. With a few that are much larger than all others, the statistic is what these rows make of it,
- * and the regressions what they make of those: n / kurtosis = sum(v)^2 / sum(v^2) rows carry it. A kernel that is
- * bounded has no such rows; columns themselves, and linear kernels, do.
+ * column is a sum of squares. If a few are much larger than all others, these rows alone decide the statistic and the
+ * regressions: n / kurtosis = sum(v)^2 / sum(v^2) rows carry it. Bounded kernels have no such rows; plain columns and
+ * linear kernels do.
  *
  * Normal columns give n / 3 and products of them n / 9; exponential ones, or t of 3 degrees, give a tenth of that, and
- * their p-values are right all the same. So few rows alone are no objection: it is raised where the same test on normal
- * scores, in which no row is larger than its rank, finds something else. */
+ * their p-values are right all the same. So few rows alone raise no objection. It takes a different result of the same
+ * test on normal scores, in which no row is larger than its rank. */
 
 double circe__carried_by(double sum, double squares) { return squares > 0.0 ? sum / squares * sum : NAN; }
 
@@ -249,7 +251,7 @@ static double carried_in_pair(const circe__pair *pair, int64_t a, int64_t b) {
     return circe__carried_by(sum, squares);
 }
 
-/* In units of the largest number: squares of squares of some data are no doubles. */
+/* In units of the largest number, because fourth powers of some data exceed the range of double. */
 static double carried_in_column(const circe__variable *v, int64_t n, int64_t c) {
     double largest = 0.0, mean = 0.0, sum = 0.0, squares = 0.0;
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(v->points[i * v->dim + c]));
@@ -361,9 +363,9 @@ static void judge_checks(const circe_test_result *t, reasons *r) {
                "the residuals of z still depend on y (check: p = %.2g), so the p-value may be too small", t->z.check_p);
 }
 
-/* On normal scores dependence is found that was not seen here, or what was found here is not. The factors keep what
- * chance alone makes of two p-values of the same data below the level. A p-value by draws cannot be less than one of
- * them: there, none of them counts as such, if they are enough to say so. */
+/* The test on normal scores finds dependence that this one missed, or misses what this one found. The factors keep
+ * chance differences between two p-values of the same data below the level. A p-value from draws has a least value;
+ * reaching it counts as clear if there are enough draws. */
 static bool clearly_found(double p, int64_t draws, double alpha) {
     double least = draws > 0 ? 1.0 / (1.0 + (double)draws) : 0.0;
     return p < alpha / 1000.0 || (p <= least && least <= alpha / 5.0);
@@ -408,7 +410,7 @@ static void judge_features(const circe_test_result *t, reasons *r) {
     }
 }
 
-/* Nothing against the p-value, but against hoping for much. */
+/* Rare classes do not invalidate the p-value, but the test has little power for them. */
 static void note_classes(circe_test_result *t) {
     const double few = 5.0;
     size_t used = strlen(t->verdict);
@@ -442,8 +444,8 @@ static void judge_sizes(const circe_test_result *t, reasons *r) {
 }
 
 void circe__verdict(const circe__data *data, circe_test_result *t) {
-    /* Times the level: a regression that misfits makes p-values too small, and larger ones are not. What pcm predicts
-     * from (y, z) is close to a function of y: there the estimate of the misfit alone says little. */
+    /* In multiples of the level: a misfit makes p-values too small, so a large one needs no warning. For pcm the
+     * estimate of the misfit alone says little, because its prediction from (y, z) is close to a function of y. */
     const double too_large = t->method == CIRCE_TEST_PCM ? 2.0 : 10.0;
     reasons r = {.trust = CIRCE_TRUST_GOOD};
     const char *given = data->y.dim > 0 && t->method != CIRCE_TEST_HSIC ? " given y" : "";

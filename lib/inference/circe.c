@@ -1,12 +1,12 @@
-/* CIRCE as a test: |sum_i phi(x_i) (x) psi(y_i) (x) zeta_i|^2 / (n (n - 1)), the mean of z given y alone regressed.
+/* CIRCE as a test: |sum_i phi(x_i) (x) psi(y_i) (x) zeta_i|^2 / (n (n - 1)). Only z is regressed on y.
  *
- * Only z is regressed, so the bias of that one fit would go straight into the statistic, where kci has the product of
- * two such biases; and the noise of a mean from other rows would be left out of the null. With both, a test of level
- * .05 rejects a quarter of the time (N = 200, arXiv 2402.13196). What helps: a tenth of the ridge that leave-one-out
- * likes best; signs on the noise of every row that the mean was fitted on (pair.c); and the left side centred on the
- * tested rows by functions of y, where the centred estimator takes off a constant: what is left of the bias is then its
- * product with what that centring leaves. Those functions are the ones that suit x where y's kernel is not given, since
- * those of z may not follow x at all; otherwise, and with auxiliary rows, z's.
+ * So the bias of that one fit would go straight into the statistic, whereas kci has the product of two such biases; and
+ * the null would leave out the noise of a mean from other rows. With both, a test of level .05 rejects a quarter of the
+ * time (N = 200, arXiv 2402.13196). Three things help: a tenth of the ridge that leave-one-out prefers; signs on the
+ * noise of every row that the mean was fitted on (pair.c); and a left side that is centred on the tested rows by
+ * functions of y, rather than by a constant as in the centred estimator. The remaining bias is then its product with
+ * what that centring leaves. If y's kernel is not given, these functions are the ones that suit x, since those of z may
+ * not follow x at all; otherwise, and with auxiliary rows, they are z's.
  *
  *   rows    the mean is fitted on the tested rows themselves (and auxiliary ones)
  *   split   on others: with Q and s of outside.c the rows of the fit have the left features
@@ -153,7 +153,7 @@ static circe_status split_pair(const circe__data *data, circe__pair *pair, circe
 
 circe_status circe__test_circe(const circe__data *data, circe_test_result *result) {
     const bool own =
-        data->faces != NULL && data->total == data->n; /* x's own functions of y, where they can be chosen */
+        data->faces != NULL && data->total == data->n; /* functions of y that suit x, if they can be chosen */
     const circe__pair_plan plan = {.center_y = !own, .regress_x = own};
     circe__regressions regressions = {0};
     circe__pair pair;

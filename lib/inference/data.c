@@ -1,8 +1,8 @@
-/* What a test works on: the variables checked and copied, rows of no weight left out, widths bound.
+/* Prepares the data of a test: checks and copies the variables, leaves out rows without weight, binds widths.
  *
  * A variable whose kernel is NULL gets its columns divided by their standard deviations and a gaussian of median width
- * over all of them. Medians are of at most 256 rows at random, whose pairs decide a median to some percent; the
- * quadratic heuristic would otherwise be the slowest part of a small test. */
+ * over all of them. Medians use at most 256 random rows, whose pairs give a median to a few percent; otherwise the
+ * quadratic heuristic would be the slowest part of a small test. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -228,7 +228,7 @@ void circe__standardize(double *points, int64_t n, int64_t rows, int64_t dim) {
     }
 }
 
-/* The median heuristic of a factor's columns, on some rows; 1 where they are constant. */
+/* The median heuristic of a factor's columns, on some rows; 1 if they are constant. */
 static circe_status median_width(const circe__data *data, const circe__variable *v, const circe_kernel_factor *factor,
                                  double *sigma2) {
     int64_t n = data->n, m = circe__min(n, MEDIAN_ROWS), first = factor->first_col;
@@ -248,7 +248,7 @@ static circe_status median_width(const circe__data *data, const circe__variable 
             circe_mat mat = circe_mat_f64(rows, m, cols);
             status = circe_median_sigma2(data->context, &mat, 0, cols, sigma2);
             if (status == CIRCE_OK) circe__remember_number(data, key, *sigma2);
-        } /* else: nearly constant, and any width that sees the few others will do */
+        } /* else: the columns are nearly constant, and any width will do */
     }
     circe__free(data->context, index);
     circe__free(data->context, rows);
@@ -269,7 +269,7 @@ circe_status circe__bind_kernel(const circe__data *data, circe__variable *v, con
     return status;
 }
 
-/* By ranks, where that is asked for; the columns of a delta kernel are names, not numbers. */
+/* Replaces columns by ranks on request, except those of a delta kernel, which are names and not numbers. */
 static circe_status transform(const circe__data *data, circe__variable *v, int64_t rows, const circe_kernel *kernel) {
     if (data->options.transform == CIRCE_TRANSFORM_NONE) return CIRCE_OK;
     unsigned char *keep = circe__calloc(data->context, v->dim, sizeof *keep);
@@ -286,7 +286,7 @@ static circe_status transform(const circe__data *data, circe__variable *v, int64
     return status;
 }
 
-/* points := points - predictions, and what share of the squares about the mean that leaves. */
+/* points := points - predictions. Also gives the share of the squares about the mean that remains. */
 static circe_status subtract_fitted(const circe__data *data, const circe_mat *mat, const circe_mat *fitted,
                                     const char *name, circe__variable *v) {
     double mean[2] = {0.0, 0.0}, square[2] = {0.0, 0.0};
@@ -337,7 +337,7 @@ static circe_status take_variable(circe__data *data, const circe_mat *mat, const
     return status;
 }
 
-/* At least 20 rows a value on average, and at most 256 values. */
+/* Requires at least 20 rows per value on average, and at most 256 values. */
 static circe_status count_values(circe__data *data) {
     enum { MOST_VALUES = 256, LEAST_REPEATS = 20 };
     int64_t dim = data->y.dim, most = circe__min(MOST_VALUES, data->total / LEAST_REPEATS), count = 0;

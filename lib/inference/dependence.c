@@ -1,10 +1,10 @@
 /* Blocks of rows that depend on each other, and what the bootstrap needs of them.
  *
  * The sum over rows of left_i (x) noise_i has the variance of its sums over blocks, if blocks are independent. So one
- * sign for every block gives the null of dependent rows, as one for every row gives that of independent ones. In time
- * blocks are stretches of a series: too short, and the sums of neighbours are correlated; too long, and they are few.
- * Andrews' (1991) rule for the Bartlett window, the weight that products of rows get on average from blocks cut at
- * random, balances both:
+ * sign per block gives the null of dependent rows, as one sign per row gives that of independent rows. In time, blocks
+ * are stretches of a series. If they are too short, the sums of neighbours are correlated; if they are too long, there
+ * are few of them. Andrews' (1991) rule for the Bartlett window, the weight that products of rows get on average from
+ * blocks cut at random, balances both:
  *
  *     length = 1.1447 (alpha units)^(1/3),
  *     alpha = sum_c 4 r^2 s^4 / ((1 - r)^6 (1 + r)^2) / sum_c s^4 / (1 - r)^4
@@ -19,7 +19,7 @@
 
 enum { COMPONENTS = 8, LEAST_BLOCKS = 8, MOMENT_DRAWS = 400 };
 static const double LONGER = 3.0;
-static const double regression_share = 0.04; /* the longest stretch that a regression has to do without */
+static const double regression_share = 0.04; /* the longest stretch that is left out of a regression */
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
@@ -37,7 +37,7 @@ static circe_status blocks_new(const circe_context *context, int64_t n, circe__b
     return b->of == NULL || b->rows == NULL || b->start == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
 }
 
-/* Rows and starts from `of`; rows of a block in the given order. */
+/* Fills rows and starts from `of`; the rows of a block keep the given order. */
 static circe_status blocks_list(const circe_context *context, int64_t n, const int64_t *order, circe__blocks *b) {
     int64_t *next = circe__alloc(context, b->k + 1, sizeof *next);
     if (next == NULL) return CIRCE_ERR_MEMORY;
@@ -184,7 +184,8 @@ static circe_status centred(const circe__data *data, const circe__variable *v, c
     return status;
 }
 
-/* What a regression has to do without, before anything is regressed: by the products of the columns themselves. */
+/* The stretches to leave out of regressions, before there are residuals: from the products of the columns
+ * themselves. */
 static circe_status first_length(const circe__data *data, double *length) {
     circe__table x = {0}, z = {0};
     circe_status status = centred(data, &data->x, &x);
@@ -360,8 +361,8 @@ circe_status circe__block_moments(const circe__data *data, const circe__pair *pa
 
 static int64_t size_of(const circe__blocks *b, int64_t k) { return b->start[k + 1] - b->start[k]; }
 
-/* Every group takes the place of another of its size: the next of that size in the random order `by`. queue (k) holds
- * the blocks by size, from[size] (n + 2) where those of a size begin. */
+/* Every group takes the place of another of its size: the next of that size in the random order `by`. queue (k) lists
+ * the blocks by size; from[size] (n + 2) says where those of a size begin. */
 static void swap_groups(const circe__blocks *b, const int64_t *by, int64_t n, int64_t *queue, int64_t *from,
                         int64_t *order) {
     memset(from, 0, (size_t)(n + 2) * sizeof *from);
@@ -382,7 +383,7 @@ static bool any_alike(const circe__blocks *b) {
     return false;
 }
 
-/* Stretches in random order, one after the other. */
+/* Joins the stretches in random order. */
 static void join_stretches(const circe__dependence *d, const int64_t *by, int64_t *order) {
     const circe__blocks *b = &d->blocks;
     int64_t at = 0;

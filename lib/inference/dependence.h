@@ -4,8 +4,8 @@
  *     time                 a block is a stretch of a series, of a length that is given or chosen from the data
  *     groups and time      every group is a series of its own
  *
- * Blocks count as independent of each other, their rows do not. A regression is judged on blocks that it has not seen,
- * and under independence a block gets one sign, or moves as a whole (docs/math.md, Rows that depend on each other). */
+ * Blocks count as independent of each other; rows of one block do not. A regression is judged on blocks that it has not
+ * seen, and for the null a block gets one sign, or moves as a whole (docs/math.md, Rows that depend on each other). */
 #ifndef CIRCE_INFERENCE_DEPENDENCE_H
 #define CIRCE_INFERENCE_DEPENDENCE_H
 
@@ -31,20 +31,21 @@ struct circe__dependence {
     double *signs;          /* (draws, blocks.k) of the bootstrap that runs */
 };
 
-/* data->dependence from the options; NULL where rows are independent. */
+/* Makes data->dependence from the options; NULL if rows are independent. */
 circe_status circe__dependence_make(circe__data *data);
 void circe__dependence_free(const circe_context *context, circe__dependence *dependence);
-/* Of the rows index[0..n): what a regression on them is judged on. */
+/* The blocks that judge a regression on the rows index[0..n). */
 circe_status circe__dependence_subset(const circe__data *data, const int64_t *index, int64_t n,
                                       circe__dependence **subset);
 
-/* Refuses what takes rows to be independent. */
+/* Refuses dependent rows for `what`, which assumes independent ones. */
 circe_status circe__refuse_dependent(const circe_test_options *options, const char *what);
 
-/* The length of blocks in time, from the products whose signs are drawn, where it is not given; notes the blocks. */
+/* Chooses the length of blocks in time from the products whose signs are drawn, unless it is given; notes the
+ * blocks. */
 circe_status circe__dependence_settle(const circe__data *data, const circe__pair *pair, circe_test_result *result);
 
-/* Draws the signs of all blocks; then out (draws, ld): those of rows [first, first + n). */
+/* Draws the signs of all blocks, then writes those of rows [first, first + n) to out (draws, ld). */
 circe_status circe__block_signs(const circe__data *data, uint64_t stream, int64_t draws);
 void circe__spread_signs(const circe__data *data, int64_t draws, int64_t first, int64_t n, double *out, int64_t ld);
 
@@ -54,7 +55,7 @@ circe_status circe__block_squares(const circe__data *data, const circe__pair *pa
 /* Mean and variance of |left' diag(signs) noise|^2, from draws. */
 circe_status circe__block_moments(const circe__data *data, const circe__pair *pair, double *mean, double *variance);
 
-/* order (n): the rows of draw d. Groups of one size change places; in a series stretches do. */
+/* order (n): the rows of draw d. Groups of the same size change places; in a series, stretches do. */
 circe_status circe__block_order(const circe__data *data, int64_t d, int64_t *order);
 
 /* leave_out.c. The residuals (I - S) t of a table become those of a regression that has not seen their block. */
@@ -65,7 +66,7 @@ circe_status circe__block_loo(const circe__data *data, const circe__spectrum *sp
 struct circe__gcv;
 circe_status circe__block_gcv(const circe__data *data, circe__table *F, const circe__table *const targets[2],
                               const double extra[2], struct circe__gcv *found);
-/* Whether this holds for a regression on so many rows. */
+/* Whether a regression on n rows leaves out blocks. */
 static inline bool circe__in_blocks(const circe__data *data, int64_t n) {
     return data->dependence != NULL && data->dependence->n == n && data->dependence->left_out.k < n;
 }

@@ -8,8 +8,8 @@
  *
  *     P(> x) = 1 - Phi(r + log(v / r) / r),   r = sign(t) sqrt(2 (t x - K(t))),   v = t sqrt(K''(t))
  *
- * Its relative error stays within some percent in both tails, however small the probability, where Monte Carlo would
- * need its inverse in draws and moment matching is off by orders of magnitude. */
+ * Its relative error stays within a few percent in both tails, however small the probability p. Monte Carlo would need
+ * 1 / p draws, and moment matching is off by orders of magnitude. */
 #include <float.h>
 #include <math.h>
 
@@ -75,7 +75,7 @@ static cumulants cumulants_at(const double *w, int64_t n, double t) {
     return c;
 }
 
-/* K'(t) = x by bisection between bounds that hold it, with Newton's steps where they stay inside. */
+/* Solves K'(t) = x by bisection between bounds that enclose t, with Newton's steps if they stay inside. */
 static double saddlepoint(const double *w, int64_t n, double largest, double x) {
     double mean = cumulants_at(w, n, 0.0).k1, sum = (double)n;
     double low = x < mean ? 0.5 / largest - 0.5 * sum / x : 0.0, high = x < mean ? 0.0 : 0.5 / largest, t;

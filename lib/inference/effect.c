@@ -8,11 +8,11 @@
  * and Schwarz; the centred kernel alignment of the residuals). Without the diagonals it has mean 0 under independence,
  * about; what falls outside of [0, 1] by chance is cut.
  *
- * KPC as the library measures it, whose value is positive under independence: `chance` is what it is then.
+ * KPC is as the library measures it. Its value is positive under independence: `chance` is its mean in that case.
  *
- * Intervals by half-samples: the value of a random half differs from that of all rows with the variance that the latter
- * has about the truth. Duplicates, which make a bootstrap of kernel statistics see dependence, do not occur. The
- * residuals are those of the whole sample. */
+ * Intervals come from half-samples: the value of a random half differs from that of all rows with the variance that the
+ * latter has about the truth. Half-samples have no duplicates, which would make kernel statistics see dependence in a
+ * bootstrap. The residuals are those of the whole sample. */
 #include "inference/effect.h"
 #include "inference/dependence.h"
 
@@ -181,7 +181,7 @@ static circe_status circe_effect_of(const circe__data *part, int64_t halves, cir
 
 /* ---- KPC --------------------------------------------------------------------------------------------------------- */
 
-/* y where there is none: one constant column, which explains nothing. */
+/* If there is no y, one constant column replaces it, which explains nothing. */
 static circe_status kpc_value(const circe__data *part, void *user, const int64_t *index, int64_t n, double *value) {
     circe_workspace *workspace = user;
     circe__data rows = {0};
@@ -214,7 +214,7 @@ static circe_status kpc_value(const circe__data *part, void *user, const int64_t
 
 /* ---- both -------------------------------------------------------------------------------------------------------- */
 
-/* The mean of both where x is drawn again. */
+/* The mean of both if x is drawn again. */
 static circe_status by_chance(const circe__data *part, const circe__data *small, circe_workspace *workspace,
                               circe_effects *effects) {
     const circe__data *parts[2] = {part, small};

@@ -1,4 +1,4 @@
-/* Residuals of x and z as a sample of rows, for effect sizes and where they sit. */
+/* Residuals of x and z on a sample of rows, for effect sizes and their place along y. */
 #ifndef CIRCE_INFERENCE_EFFECT_H
 #define CIRCE_INFERENCE_EFFECT_H
 
@@ -18,7 +18,7 @@ void circe__sides_free(const circe_context *context, circe__sides *sides);
 circe_status circe__sides_sums(const circe__data *data, const circe__sides *sides, const int64_t *index, int64_t n,
                                double *M, double *value, double *norm);
 
-/* At most `most` rows of the data, at random: index (*n) and the part; frees nothing on success. */
+/* Takes at most `most` random rows of the data: index (part->n) and the part. The caller frees both. */
 circe_status circe__some_rows(const circe__data *data, int64_t most, int64_t **index, circe__data *part);
 
 /* Order statistics of v[0..n), which is sorted: interpolated quantile. */

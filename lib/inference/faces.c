@@ -15,7 +15,7 @@ void circe__faces_free(const circe_context *context, circe__faces *faces) {
     circe__free(context, faces);
 }
 
-/* A face of points that it takes over, under one kernel whose width is the median. */
+/* Makes a face of points, which it takes over, under one kernel whose width is the median. */
 circe_status circe__face_set(const circe__data *data, double *points, int64_t dim, circe_kernel_kind kind,
                              circe__variable *face) {
     circe_kernel *kernel = NULL;
@@ -43,7 +43,7 @@ circe_status circe__faces_make(const circe__data *data, circe__faces **faces) {
     if (data->y.dim == 0 || data->by_value || data->options.kernel_y != NULL || data->y.constant) return CIRCE_OK;
     *faces = circe__calloc(data->context, 1, sizeof **faces);
     circe_status status = *faces == NULL ? CIRCE_ERR_MEMORY : scores_of(data, &scores);
-    if (status == CIRCE_OK && data->y.dim == 1) { /* rough is of one column */
+    if (status == CIRCE_OK && data->y.dim == 1) { /* the rough face exists for one column only */
         again = circe__alloc(data->context, data->total, sizeof *again);
         status = again == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     }
@@ -130,7 +130,7 @@ static circe_status kernel_features(const circe__data *data, const circe__variab
     return status;
 }
 
-/* Column by column: the width of one column of scores is that of all over their number. */
+/* Works column by column: the width of one column of scores is that of all divided by their number. */
 static circe_status additive_features(const circe__data *data, double multiple, double tolerance, int64_t most,
                                       circe__table *features, double *left) {
     const circe__variable *face = &data->faces->scores;
@@ -154,7 +154,7 @@ static circe_status additive_features(const circe__data *data, double multiple, 
     return status;
 }
 
-/* y's own columns, so that what the metric is not sure of is still regressed on to first order. */
+/* Adds y's own columns, so that the regression still uses directions that the metric missed, to first order. */
 static circe_status linear_beside(const circe__data *data, circe__table *features) {
     circe__table linear = {0};
     int64_t n = data->total, d = data->y.dim;
@@ -197,7 +197,7 @@ static circe_status products_beside(const circe__data *data, circe__table *featu
     return status == CIRCE_OK ? beside(data, features, &products, scale) : status;
 }
 
-/* One part beside what is there. */
+/* Adds one part to the features so far. */
 static circe_status add_part(const circe__data *data, const circe__sight *sight, unsigned part, double tolerance,
                              int64_t most, circe__table *features, double *left) {
     const circe__sight alone = {part, sight->side, sight->multiple, 0};

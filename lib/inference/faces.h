@@ -1,14 +1,14 @@
-/* How y is seen by a regression: its own kernel, or coordinates and kernels that suit a target better.
+/* How a regression sees y: by its own kernel, or by coordinates and kernels that suit a target better.
  *
  *     kernel     y's kernel at a multiple of its median width
  *     scores     gaussian of the normal scores of the columns: margins that are skewed or have heavy tails
  *     rough      laplace of the scores: steps and kinks, in one dimension
  *     additive   the mean over the columns of gaussians of their scores: many dimensions, no interactions
  *     metric     gaussian of y A', A learned from the target (metric.c), beside y's columns: few directions matter
- *     products   of two columns, of up to all of them where they are six or fewer: interactions
+ *     products   of two columns, of up to all of them if there are at most six: interactions
  *     leaves     indicators of the leaves of a regression tree (tree.c): jumps
  *
- * and sums of these. Other faces than the first exist where y's kernel was not given. metric and leaves are of one
+ * and sums of these. Faces other than the first exist only if y's kernel was not given. metric and leaves belong to one
  * target: `side`. */
 #ifndef CIRCE_INFERENCE_FACES_H
 #define CIRCE_INFERENCE_FACES_H
@@ -21,32 +21,32 @@ struct circe__faces {
     int64_t splits[2];
 };
 
-/* Of y's columns alone; *faces stays NULL where y's kernel is given or y has few values. */
+/* Makes the faces that need only y's columns; *faces stays NULL if y's kernel is given or y has few values. */
 circe_status circe__faces_make(const circe__data *data, circe__faces **faces);
 void circe__faces_free(const circe_context *context, circe__faces *faces);
 circe_status circe__faces_subset(const circe__data *data, const int64_t *index, int64_t n, circe__faces **subset);
 
-/* metric.c: faces->metric from the targets that are not NULL; dim 0 where nothing is learned. `products`: among the
- * columns of y and the scores of their products. */
+/* metric.c: faces->metric from the targets that are not NULL; dim 0 if nothing is learned. `products`: the directions
+ * are among the columns of y and the scores of their products. */
 circe_status circe__metric_learn(const circe__data *data, const circe__table *const targets[2], bool products);
 
-/* A place to split at: low goes left, high right, also where no number is between them. */
+/* A place to split at: low goes left and high goes right, even if there is no number between them. */
 static inline double circe__between(double low, double high) {
     double middle = 0.5 * (low + high);
     return middle >= low && middle < high ? middle : low;
 }
 
-/* tree.c: faces->leaves[side] from the target; dim 0 where no split pays. */
+/* tree.c: faces->leaves[side] from the target; dim 0 if no split pays. */
 circe_status circe__tree_grow(const circe__data *data, const circe__table *target, int side);
 
-/* forest.c: the target minus what a random forest predicts of it, each row by trees that were not grown on it. */
+/* forest.c: subtracts from the target what a random forest predicts, each row by trees that were not grown on it. */
 circe_status circe__forest_residual(const circe__data *data, circe__table *target);
 
 /* Coordinates and kernel that say how near two rows are for a regression with this sight. */
 const circe__variable *circe__face_of(const circe__data *data, const circe__sight *sight);
 
-/* out (total, .) := products of the columns of y, neither weighted nor centred; no columns where y has one, or more
- * than fourteen. */
+/* out (total, .) := products of the columns of y, neither weighted nor centred; no columns if y has one, or more than
+ * fourteen. */
 circe_status circe__products(const circe__data *data, circe__table *out);
 
 /* In words: "metric+additive". */

@@ -1,9 +1,9 @@
 /* Features of kernels for tests: K ~ F F', F (n, r), by pivoted Cholesky, with a largest rank.
  *
- * A test stays a test under any kernel, the one of F F' included: what the features leave out costs power, never the
- * level. So tolerances are those of statistics (a thousandth of the trace), not of arithmetic, and a rank that would
- * exceed what is affordable is cut, and reported. Up to 8,192 rows all are candidates for pivots; beyond, pivots come
- * from a few thousand (cme/cover.c). O(n r^2). */
+ * A test is valid under any kernel, including F F': what the features leave out costs power, never the level. So
+ * tolerances are those of statistics (a thousandth of the trace), not of arithmetic, and a rank that would cost too
+ * much is cut and reported. Up to 8,192 rows, all are candidates for pivots; beyond that, pivots come from a few
+ * thousand (cme/cover.c). O(n r^2). */
 #include <math.h>
 #include <string.h>
 

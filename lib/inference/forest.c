@@ -1,6 +1,6 @@
-/* A random forest (Breiman 2001) as a regression on y: what it leaves of a target, out of bag.
+/* A random forest (Breiman 2001) as a regression on y: computes its out-of-bag residuals of a target.
  *
- * Every tree is grown on rows drawn with replacement, splits at the best place of a third of the columns at random,
+ * Every tree is grown on rows drawn with replacement. It splits at the best place among a random third of the columns,
  * down to LEAST_LEAF rows. A row is predicted by the trees that were not grown on it, so its residual is one out of
  * sample, as leave-one-out residuals are. Trees are added up in PARTS parts, in their order: the same bits on any
  * number of threads. O(trees n d log(n)^2). */
@@ -75,7 +75,7 @@ static void try_column(growing *g, int64_t first, int64_t end, int64_t c, place 
     }
 }
 
-/* Rows at or below the place first; returns how many. */
+/* Puts rows at or below the place first; returns how many there are. */
 static int64_t divide(const forest *f, int64_t *rows, int64_t n, const place *at) {
     int64_t low = 0;
     for (int64_t i = 0; i < n; i++)
@@ -87,7 +87,7 @@ static int64_t divide(const forest *f, int64_t *rows, int64_t n, const place *at
     return low;
 }
 
-/* The node of bag[first, end), and what it says of out[out_first, out_end). */
+/* Grows the node of bag[first, end), and predicts out[out_first, out_end) by it. */
 static void grow(growing *g, int64_t first, int64_t end, int64_t out_first, int64_t out_end) {
     const forest *f = g->f;
     int64_t q = f->q;
@@ -144,7 +144,7 @@ static void run_part(void *user, int64_t part) {
     grow_tree(&g, p->round * PARTS + part);
 }
 
-/* One tree for each part at a time: between them it can be stopped. */
+/* Grows one tree per part at a time, so that the work can be stopped in between. */
 static circe_status plant(planting *p) {
     const circe_context *context = p->f->data->context;
     circe_status status = CIRCE_OK;

@@ -2,8 +2,8 @@
  *
  *     gaussian   frequency normal / sigma
  *     laplace    normal / (sigma |normal|), the multivariate Cauchy
- *     delta      the phase of a value is uniform on the circle and independent of that of any other value: a number at
- * a position that the value's bits choose
+ *     delta      the phase of a value is uniform on the circle and independent of those of other values: the value's
+ *                bits choose its position in the stream
  *
  * A product of kernels is the sum of phases. Expectation over the draws: E[2 cos(a + u) cos(b + u)] = E cos(a - b), u
  * being uniform, which is the kernel for the first two and 1[a = b] for the third. */
@@ -19,7 +19,7 @@ void circe__fourier_free(const circe_context *context, circe__fourier *fourier) 
     *fourier = (circe__fourier){0};
 }
 
-/* One factor's frequencies. Streams of their own for every factor; position k (cols + 1) of feature k. */
+/* One factor's frequencies. Every factor has its own streams; feature k starts at position k (cols + 1). */
 static circe_status draw_factor(const circe__data *data, const circe_kernel_factor *factor, circe_random generator,
                                 const char *name, circe__fourier *f) {
     int64_t first = factor->first_col, cols = factor->n_cols == -1 ? f->dim - first : factor->n_cols;

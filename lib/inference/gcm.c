@@ -3,18 +3,18 @@
  *     T_ab = (left_a . right_b) / sqrt(sum_i left_ia^2 noise_ib^2)
  *
  * with the sides of pair.c: the covariance of residuals over its standard error, the noise being leave-one-out
- * residuals. One pair of columns: standard normal. More: the largest |T| against the same with random signs on the
- * noise. Columns under a delta kernel are indicators of their categories.
+ * residuals. For one pair of columns, T is standard normal. For more, the largest |T| is compared with the same under
+ * random signs on the noise. Columns under a delta kernel are indicators of their categories.
  *
- * Weighted GCM (Scheidegger, Hoerrmann and Buehlmann 2022): a covariance that changes its sign along y adds up to
- * nothing. So the left side stands there also times the sign of y_c - q, for some quantiles q of every column c of y,
- * and the largest |T| of all counts. What a weight makes of the residuals of x is uncorrelated with z's under
- * independence, as they are: the test stays as robust as GCM. */
+ * Weighted GCM (Scheidegger, Hoerrmann and Buehlmann 2022): a covariance that changes its sign along y cancels out. So
+ * the left side also appears multiplied by the sign of y_c - q, for some quantiles q of every column c of y, and the
+ * largest |T| of all counts. Under independence, weighted residuals of x are as uncorrelated with z's as plain ones, so
+ * the test stays as robust as GCM. */
 #include <math.h>
 
 #include "inference/dependence.h"
 
-/* T (p, q), and 1 / its standard errors; 0 where there is no spread. *found: the largest |T|. */
+/* T (p, q), and 1 / its standard errors; 0 if there is no spread. *found: the largest |T|. */
 static circe_status table_of(const circe__data *data, const circe__pair *pair, double *T, double *inverse,
                              double *found) {
     int64_t p = pair->p, q = pair->q;

@@ -1,8 +1,9 @@
 /* Generalised cross-validation of many ridges for little more than one product.
  *
- *     F (n, r)        features, centred and weighted;  F'F = H T H', T tridiagonal (diagonal d, beside it e);  c =
- * H'F't u = (T + ridge)^-1 c:   |residual|^2 = |t|^2 - u'c - ridge |u|^2,   degrees = r - ridge tr (T + ridge)^-1 gcv =
- * |residual|^2 / n / (1 - degrees / n)^2
+ *     F (n, r)    features, centred and weighted
+ *     F'F = H T H', T tridiagonal (diagonal d, beside it e);   c = H'F't,   u = (T + ridge)^-1 c
+ *     |residual|^2 = |t|^2 - u'c - ridge |u|^2,   degrees = r - ridge tr (T + ridge)^-1
+ *     gcv = |residual|^2 / n / (1 - degrees / n)^2
  *
  * Householder's reflections take r^3 multiplications, a fifth of what eigenvectors take; after them a ridge takes O(r
  * q). The diagonal of an inverse of a tridiagonal matrix follows from its pivots from both ends. */
@@ -24,7 +25,7 @@ typedef struct reduced {
     double *front, *back; /* (r): pivots of T + ridge from either end */
 } reduced;
 
-/* The pivots of T + ridge; false where one is not positive. *degrees: r - ridge tr (T + ridge)^-1. */
+/* The pivots of T + ridge; false if one is not positive. *degrees: r - ridge tr (T + ridge)^-1. */
 static bool factor(reduced *m, double ridge, double *degrees) {
     int64_t r = m->r;
     double trace = 0.0;
@@ -82,7 +83,7 @@ static circe_status reduced_make(const circe_context *context, int64_t r, int64_
     return CIRCE_OK;
 }
 
-/* The same by leaving out blocks of rows that depend on each other. */
+/* The same, but leaves out blocks of rows that depend on each other. */
 static circe_status of_blocks(const circe__data *data, const circe__table *F, const circe__table *const targets[2],
                               const double extra[2], circe__gcv found[2]) {
     circe__table copy = {0};

@@ -1,8 +1,8 @@
 /* HSIC (Gretton et al. 2005, 2008) as a test: n times the biased estimate, |left' right|^2 / n with centred features.
  *
- * Permutation: rows of the right side in random order, exact at any size. Gamma: two moments of the null, by the pairs
- * of moments.c. Wild: random signs. O(n p q) a permutation. Weights would have to travel with the rows that are
- * permuted, and then no order is as likely as another: they need gamma or wild. */
+ * Permutation puts the rows of the right side in random order and is exact at any size, at O(n p q) per permutation.
+ * Gamma uses two moments of the null, by the pairs of moments.c. Wild uses random signs. Weights need gamma or wild:
+ * they would have to travel with the permuted rows, and then not every order is equally likely. */
 #include <math.h>
 #include <string.h>
 

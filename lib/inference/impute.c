@@ -1,11 +1,11 @@
 /* A test of data with missing cells: they are filled in several times, each data set is tested, and the p-values are
  * pooled.
  *
- * A row lends its cells to one that misses them (hot deck): of the DONORS rows that are nearest in the columns that the
- * other has, one at random. A donor has all cells of the columns that are missing; distances are over columns that both
- * have, each divided by its standard deviation, categories being equal or at a distance of 1, and are means over these
- * columns. Cells of one row come from one donor, so that they belong together. Donors agree in y and in z alike, so
- * filling in neither makes dependence nor takes it away, up to the distance of neighbours.
+ * A row with missing cells takes them from a donor (hot deck): a random one of the DONORS rows that are nearest in the
+ * columns that it does have. A donor has all the cells that the row lacks. A distance is the mean over the columns that
+ * both have, each divided by its standard deviation; different categories are at a distance of 1. Cells of one row come
+ * from one donor, so that they belong together. Donors are near in y and in z alike, so filling in neither creates nor
+ * removes dependence, up to the distance of neighbours.
  *
  * p-values are pooled as normal scores by Rubin's rules (Licht 2010): z_k = -q(p_k), q the quantile of the normal
  * distribution, pooled z = mean / sqrt(1 + (1 + 1/m) B), B the variance between the data sets: what the missing cells
@@ -82,7 +82,7 @@ static circe_status sheet_make(const circe_context *context, const circe_mat *co
     return status;
 }
 
-/* The mean distance over columns that both rows have; infinite where j cannot lend what i misses. */
+/* The mean distance over columns that both rows have; infinite if j lacks a cell that i needs. */
 static double distance(const sheet *s, int64_t i, int64_t j) {
     const double *a = s->cells + i * s->cols, *b = s->cells + j * s->cols;
     double sum = 0.0, count = 0.0;
@@ -96,7 +96,7 @@ static double distance(const sheet *s, int64_t i, int64_t j) {
     return count > 0.0 ? sum / count : 1e300; /* nothing to go by: any row may lend */
 }
 
-/* donors[0..*n): the nearest rows, of all or of random ones where there are very many. */
+/* donors[0..*n): the nearest rows, among all or, if there are very many, among random ones. */
 static void find_donors(const sheet *s, int64_t i, uint64_t seed, int64_t donors[DONORS], int *n) {
     double at[DONORS];
     int64_t step = s->n > MOST_CANDIDATES ? s->n / MOST_CANDIDATES : 1;
@@ -133,7 +133,7 @@ static circe_status all_donors(const circe_context *context, const sheet *s, uin
                 CIRCE_ERR_VALUE,
                 "no other row has all the cells that are missing in row %lld; leave such rows out (missing: drop)",
                 (long long)i);
-        /* At every such row: each takes a look at all rows. */
+        /* Reports progress at every such row, because each looks at all rows. */
         circe_status status = circe__progress(context, "missing cells", i + 1, s->n);
         if (status != CIRCE_OK) return status;
     }
@@ -156,7 +156,7 @@ static void fill(const sheet *s, uint64_t seed, int64_t k, const int64_t *donors
     }
 }
 
-/* z with P(N > z) = p, by bisection: some tens of steps, once a data set. */
+/* z with P(N > z) = p, by bisection: some tens of steps, once per data set. */
 static double upper_quantile(double p) {
     double low = -9.0, high = 9.0;
     for (int step = 0; step < 60; step++) {
@@ -177,7 +177,7 @@ static double pooled(const double *p, int64_t m) {
     return circe__clip_p(circe__normal_tail(mean / sqrt(1.0 + (1.0 + 1.0 / (double)m) * between)));
 }
 
-/* Every data set's test; the result is that of the one with the median p-value, with the pooled p-value in it. */
+/* Tests every data set. The result is that of the one whose p-value is nearest to the pooled one. */
 static circe_status test_all(circe_context *context, const sheet *s, const circe_test_options *options, int64_t m,
                              const int64_t *donors, const int *counts, double *const cells[3], double *p,
                              circe_test_result *result) {

@@ -1,4 +1,4 @@
-/* Inside of the tests.
+/* The internals of the tests.
  *
  * Data flow of a test:   data.c         x, y, z, weights, kernels: checked, copied, their widths bound
  *                        features.c     features of kernels, (n, r), by pivoted Cholesky with a largest rank
@@ -6,8 +6,8 @@
  *                        pair.c         left (n, p) and right (n, q): what is tested against what
  *                        wild.c, moments.c, distribution.c   the null
  *                        checks.c       are the regressions good enough; the verdict
- * One file a method puts these together. Rows are multiplied by the root of their weight before anything else, after
- * which no formula knows of weights: the constant function is the vector `unit` of length 1. */
+ * One file per method puts these together. Rows are multiplied by the root of their weight before anything else, so
+ * that no later formula needs weights: the constant function is the vector `unit` of length 1. */
 #ifndef CIRCE_INFERENCE_INTERNAL_H
 #define CIRCE_INFERENCE_INTERNAL_H
 
@@ -30,10 +30,10 @@ enum {
 typedef struct circe__variable {
     int64_t dim;
     double *points;       /* (rows, dim): n of x, total of y and z */
-    circe_kernel *kernel; /* bound; NULL where dim = 0 */
+    circe_kernel *kernel; /* bound; NULL if dim = 0 */
     bool *free;           /* per factor: its width was not given */
     bool constant;
-    double left; /* the share of its squares that predictions leave of it, where they are given */
+    double left; /* the share of its squares that given predictions leave */
 } circe__variable;
 
 typedef struct circe__faces circe__faces;           /* faces.h */
@@ -70,7 +70,7 @@ typedef struct circe__data {
     double *root;        /* (total): roots of the weights, whose mean is 1; auxiliary rows weigh 1 */
     double *unit;        /* (total): root over its length */
     int64_t *row;        /* (n): which of the given rows */
-    bool by_value;       /* y has few values, each of many rows: it is regressed on value by value (regression.c) */
+    bool by_value;       /* y has few values with many rows each: regressions on it go value by value (regression.c) */
     circe__faces *faces; /* owned; NULL: y's kernel is the only one */
     circe__dependence *dependence; /* owned; NULL: rows are independent */
 } circe__data;
@@ -79,7 +79,7 @@ circe_status circe__data_begin(circe_context *context, const circe_mat *x, const
                                const circe_test_options *options, circe__data *data);
 void circe__data_free(circe__data *data);
 
-/* A copy of y's kernel with its free widths multiplied; the caller's. */
+/* A copy of y's kernel with its free widths multiplied. The caller frees it. */
 circe_status circe__scaled_kernel(const circe__data *data, const circe__variable *variable, double multiple,
                                   circe_kernel **kernel);
 
@@ -91,7 +91,7 @@ circe_status circe__bind_kernel(const circe__data *data, circe__variable *v, con
 void circe__variable_free(const circe_context *context, circe__variable *v);
 circe_status circe__variable_subset(const circe__data *data, const circe__variable *from, const int64_t *index,
                                     int64_t n, circe__variable *to);
-/* The face of points that it takes over, under one kernel of median width (faces.c). */
+/* Makes a face of points, which it takes over, under one kernel of median width (faces.c). */
 circe_status circe__face_set(const circe__data *data, double *points, int64_t dim, circe_kernel_kind kind,
                              circe__variable *face);
 
@@ -139,7 +139,7 @@ double circe__square_norm(const double *a, int64_t n);
 
 /* ---- regression.c ----------------------------------------------------------------------------------------------- */
 
-/* Where y is regressed on value by value: nothing is penalised. */
+/* For regressions value by value, which penalise nothing. */
 #define CIRCE__NO_RIDGE 1e-8
 
 /* K_yy ~ Q Q' after centring, Q'Q = diag(s): S = Q diag(1/(s + ridge)) Q' + unit unit'. */
@@ -181,7 +181,8 @@ void circe__regressions_free(const circe_context *context, circe__regressions *m
 circe_status circe__loo(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
                         const double *ridge, int64_t n_ridge, double *errors, double *alone);
 
-/* `factor` times the ridge that was chosen, but no more than a third of the rows as degrees of freedom for it. */
+/* `factor` times the ridge that was chosen, but large enough to use at most a third of the rows as degrees of
+ * freedom. */
 double circe__undersmoothed(const circe__spectrum *spectrum, double chosen, double factor);
 
 circe_status circe__regressor_set(const circe__data *data, const circe__spectrum *spectrum, double ridge,
@@ -192,7 +193,7 @@ static inline double circe__rest(const circe__regressor *regressor, int64_t i) {
     return regressor->leverage[i] < 0.99 ? 1.0 - regressor->leverage[i] : 0.01;
 }
 
-/* Whether the regressions on y are of a kernel: neither least squares, nor a forest, nor others' predictions. */
+/* Whether the regressions on y use a kernel, and not least squares, a forest or the caller's predictions. */
 static inline bool circe__by_kernel(const circe__data *data) {
     return data->options.regressor == CIRCE_REGRESSOR_KERNEL && data->options.fitted_x == NULL;
 }
@@ -230,8 +231,8 @@ circe_status circe__outside_residual(const circe__data *data, const circe__outsi
 circe_status circe__table_rows(const circe_context *context, const circe__table *from, const int64_t *index, int64_t n,
                                circe__table *to);
 
-/* A regression on some rows alone, with a width and ridge that were chosen before: what centring by functions of y is
- * made with. The regressor points into the object. */
+/* A regression on some rows alone, with a width and ridge that were chosen before, for centring by functions of y. The
+ * regressor points into the object. */
 typedef struct circe__local {
     circe__data part;
     circe__spectrum spectrum;
@@ -280,30 +281,30 @@ circe_status circe__noise(const circe__data *data, const circe__regressor *regre
 void circe__signs(uint64_t seed, uint64_t stream, int64_t total_rows, int64_t draw, int64_t draws, int64_t first,
                   int64_t n, double *out, int64_t ld);
 
-/* null[0..draws) = |left' diag(signs) noise|^2; where `inverse` (p q) is not NULL, the largest of
- * |left_a' diag(signs) noise_b| inverse_ab instead. */
+/* null[0..draws) = |left' diag(signs) noise|^2; if `inverse` (p q) is not NULL, the largest of |left_a' diag(signs)
+ * noise_b| inverse_ab instead. */
 circe_status circe__wild(const circe__data *data, const circe__pair *pair, const double *inverse, int64_t draws,
                          uint64_t stream, double *null);
 
 /* (1 + #{null >= value}) / (1 + draws), equal up to rounding counting as equal. */
 double circe__rank_p(double value, const double *null, int64_t draws);
 
-/* Statistic, p-value, mean and deviation of the null into the result, each draw and the value times `scale`. */
+/* Writes statistic, p-value, mean and deviation of the null to the result, each draw and the value times `scale`. */
 void circe__report_draws(double value, const double *null, int64_t draws, double scale, circe_test_result *result);
 
 /* ---- strata.c --------------------------------------------------------------------------------------------------- */
 
-/* Whether y has few values, so that rows may be put in random order within each; and whether that is the automatic
- * null of this pair: it is exact, and its work is small. */
+/* Whether y has few values, so that rows may be permuted within each; and whether that is the automatic null of this
+ * pair, because it is exact and takes little work. */
 bool circe__may_permute(const circe__data *data);
 bool circe__should_permute(const circe__data *data, const circe__pair *pair);
 
-/* p-value and mid-p of |left' right|^2 or, where `largest`, of the largest correlation of a column of left with one of
+/* p-value and mid-p of |left' right|^2 or, if `largest`, of the largest correlation of a column of left with one of
  * right: among draws with the rows of the right side in random order within each value of y. */
 circe_status circe__permute_within_y(const circe__data *data, const circe__pair *pair, bool largest,
                                      circe_test_result *result);
 
-/* result->expected_count; and, where that is small, the larger of the p-value that is there and that of residuals in
+/* Sets result->expected_count. If that is small, the p-value becomes the larger of itself and that of residuals in
  * random order within the classes among y's columns. */
 void circe__count_classes(const circe__data *data, circe_test_result *result);
 circe_status circe__permute_residuals(const circe__data *data, const circe__pair *pair, bool largest,
@@ -311,13 +312,13 @@ circe_status circe__permute_residuals(const circe__data *data, const circe__pair
 
 /* ---- moments.c -------------------------------------------------------------------------------------------------- */
 
-/* Mean and variance of that null: W_ij = (left_i . left_j) (noise_i . noise_j), trace and 2 |W|^2. Beyond `most` rows
- * the second from so many rows at random. */
+/* Mean and variance of that null: W_ij = (left_i . left_j) (noise_i . noise_j), trace and 2 |W|^2. Beyond `most` rows,
+ * that many random rows give the variance. */
 circe_status circe__moments(const circe__data *data, const circe__pair *pair, int64_t most, double *mean,
                             double *variance);
 
-/* The eigenvalues of W, descending: exact where p q or n is at most 1,024, otherwise from 1,024 rows at random. The
- * caller frees *weights. */
+/* The eigenvalues of W, descending: exact if p q or n is at most 1,024, otherwise from 1,024 random rows. The caller
+ * frees *weights. */
 circe_status circe__null_weights(const circe__data *data, const circe__pair *pair, double **weights, int64_t *n);
 
 /* ---- distribution.c --------------------------------------------------------------------------------------------- */
@@ -330,7 +331,7 @@ double circe__clip_p(double p);
 
 /* ---- checks.c --------------------------------------------------------------------------------------------------- */
 
-/* Functions of y that both sides' residuals are held against, weighed; made where they are first needed. */
+/* Weighted functions of y that check the residuals of both sides; made when they are first needed. */
 typedef struct circe__views {
     circe__table of[2];
 } circe__views;
@@ -341,28 +342,28 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
                                    const circe__table *noise, circe__views *views);
 void circe__verdict(const circe__data *data, circe_test_result *result);
 
-/* result->misfit, from what the two regressions leave of their targets: residual = noise (1 - leverage). */
+/* Sets result->misfit from what the two regressions leave of their targets: residual = noise (1 - leverage). */
 circe_status circe__check_misfit(const circe__data *data, const circe__regressor sides[2],
                                  const circe__table *const targets[2], const circe__table *const noise[2],
                                  circe_test_result *result);
 
 /* result->effective_rows; `columns`: the sides are columns themselves, not features of kernels. */
 void circe__check_rows(const circe__data *data, const circe__pair *pair, bool columns, circe_test_result *result);
-/* The same where the rows that carry the statistic are counted already, by circe__carried_by of their v_i. */
+/* The same if the rows that carry the statistic are already counted, by circe__carried_by of their v_i. */
 void circe__note_rows(const circe__data *data, double carried, bool columns, circe_test_result *result);
 double circe__carried_by(double sum, double squares); /* sum(v)^2 / sum(v^2) */
-/* So few that the same test on ranks should be asked as well. */
+/* Whether they are so few that the same test should also run on ranks. */
 bool circe__few_rows_carry(const circe_test_result *result);
 
-/* The p-value by the null that is asked for (gamma, spectral or wild), into the result. */
+/* Writes the p-value by the requested null (gamma, spectral or wild) to the result. */
 circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, circe_test_null null,
                               circe_test_result *result);
 
-/* ---- one function a method -------------------------------------------------------------------------------------- */
+/* ---- one function per method ------------------------------------------------------------------------------------- */
 
 circe_status circe__test_kci(const circe__data *data, circe_test_result *result);
 circe_status circe__test_circe(const circe__data *data, circe_test_result *result);
-/* A random order of the rows, of which the first share is tested. Frees nothing; *order is the caller's. */
+/* A random order of the rows, of which the first share is tested. The caller frees *order. */
 circe_status circe__split_rows(const circe__data *data, uint64_t number, int64_t **order);
 
 circe_status circe__test_splitkci(const circe__data *data, circe_test_result *result);
@@ -371,7 +372,7 @@ circe_status circe__test_rcot(const circe__data *data, circe_test_result *result
 circe_status circe__test_hsic(const circe__data *data, circe_test_result *result);
 circe_status circe__test_pcm(const circe__data *data, circe_test_result *result);
 
-/* The whole of circe_test on data that were prepared. */
+/* Runs the whole of circe_test on prepared data. */
 circe_status circe__test_run(const circe__data *data, circe_test_result *result);
 
 #endif

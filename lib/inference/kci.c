@@ -1,9 +1,10 @@
 /* KCI (Zhang, Peters, Janzing and Schoelkopf 2011) as a test: (1/n) tr(R_x K_(x,y) R_x R_z K_z R_z), and its null.
  *
- * As published, but for three things that the level needs (docs/testing.md has the numbers): width and ridge of each
+ * As published, except for three things that the level needs (docs/testing.md has the numbers): width and ridge of each
  * regression by leave-one-out rather than fixed, then a tenth of that ridge; a constant that is not penalised; and a
- * null that knows of the regression (pair.c), where the published one takes the residuals as given. Both published
- * nulls are there: the weighted sum of chi-squares by its eigenvalues, and the gamma of the same two moments. */
+ * null that accounts for the regression (pair.c), whereas the published one takes the residuals as given. Both
+ * published nulls are available: the weighted sum of chi-squares by its eigenvalues, and the gamma of the same two
+ * moments. */
 #include "inference/inference_parts.h"
 
 circe_status circe__test_kci(const circe__data *data, circe_test_result *result) {

@@ -4,8 +4,8 @@
  *     e of block g, fitted without it = (I - F_g F_g')^-1 e_g = e_g + F_g (I - F_g'F_g)^-1 F_g'e_g
  *
  * whichever system is smaller: m of the block's rows, or r + 1. Rows of a block have noise in common. A row that is
- * predicted from others of its block is predicted by their common noise, so leaving out single rows would find too
- * little of it, and like a fit that follows it. O(n min(m, r) r) for a ridge. */
+ * predicted from others of its block is predicted by their common noise, so leaving out single rows would see too
+ * little of it, and prefer a fit that follows it. O(n min(m, r) r) per ridge. */
 #include <math.h>
 #include <string.h>
 
@@ -46,7 +46,8 @@ static void gather(const circe__regressor *regressor, const circe__table *table,
     }
 }
 
-/* A (size, size) := (1 + least) I - B, inverted; least keeps a block that the others do not determine finite. */
+/* A (size, size) := (1 + least) I - B, inverted; least keeps the result finite for a block that the others do not
+ * determine. */
 static int invert(const circe__algebra *algebra, int64_t size, double least, double *A) {
     for (int64_t e = 0; e < size * size; e++) A[e] = -A[e];
     for (int64_t i = 0; i < size; i++) A[i * size + i] += 1.0 + least;

@@ -74,7 +74,7 @@ static entry *place_of(const circe_test_memory *m, entry *entries, int64_t capac
     return &entries[at];
 }
 
-/* Into a table of another size, without what was last used before `since`. */
+/* Moves the entries to a table of another size, without those last used before `since`. */
 static circe_status resize(circe_test_memory *m, int64_t capacity, uint64_t since) {
     entry *entries = circe__calloc(m->context, capacity, sizeof *entries);
     if (entries == NULL) return CIRCE_ERR_MEMORY;
@@ -94,7 +94,7 @@ static circe_status resize(circe_test_memory *m, int64_t capacity, uint64_t sinc
     return CIRCE_OK;
 }
 
-/* The entry of a key, for what is found to be put in; NULL: it cannot be remembered. */
+/* The entry of a key, for the caller to fill; NULL: there is no room, or the key is there already. */
 static entry *add(circe_test_memory *m, circe__key key, double bytes) {
     if (2 * (m->n + 1) > m->capacity && resize(m, 2 * m->capacity, 0) != CIRCE_OK) return NULL;
     entry *e = place_of(m, m->entries, m->capacity, key);
@@ -241,7 +241,7 @@ static circe_status copy_variable(const circe__data *data, const circe__variable
     return status;
 }
 
-/* What a sight of side t needs of the faces of y: from the faces, or back to them. */
+/* Copies what a sight of side t needs from the faces of y, or back to them. */
 static circe_status copy_faces(const circe__data *data, regressed *r, int t, bool back) {
     circe__faces *faces = data->faces;
     unsigned parts = faces == NULL ? 0 : r->made.side[t].spectrum->sight.parts;
@@ -272,7 +272,7 @@ static circe_status compute(const circe__data *data, const circe__table *const t
     regressed *r = circe__calloc(m->context, 1, sizeof *r);
     if (r == NULL) return CIRCE_OK;
     r->made = *made;
-    for (int t = 0; t < 2; t++) /* the sides point into the object that holds the spectra */
+    for (int t = 0; t < 2; t++) /* the sides point into the object that contains the spectra */
         if (targets[t] != NULL) r->made.side[t].spectrum = &r->made.spectra[made->side[t].spectrum - made->spectra];
     for (int t = 0; t < 2 && status == CIRCE_OK; t++) {
         if (targets[t] == NULL) continue;

@@ -1,7 +1,7 @@
 /* What tests of one table have in common: regressions on the same y, features of the same columns, median widths.
  *
  * Each is found again by its content: a key of 128 bits is made of all that it was computed from, so a test gives the
- * same bits with a memory and without. Where nothing is remembered (data->options.memory NULL) it is computed. */
+ * same bits with a memory and without. Without a memory (data->options.memory NULL), everything is computed. */
 #ifndef CIRCE_INFERENCE_MEMORY_H
 #define CIRCE_INFERENCE_MEMORY_H
 
@@ -17,8 +17,8 @@ void circe__key_add(circe__key *key, const void *data, size_t bytes);
 
 void circe__key_factor(circe__key *key, const circe_kernel_factor *factor);
 
-/* Before a test: forgets what was used longest ago, where there is more than may be kept. Refuses the memory of another
- * context: what a test leaves there lives in the test's. NULL: there is none. */
+/* Before a test: forgets the least recently used entries if there are more than may be kept. Refuses the memory of
+ * another context, because what a test remembers lives in the test's own context. NULL: there is none. */
 circe_status circe__memory_begin(const circe_context *context, circe_test_memory *memory);
 
 bool circe__recall_number(const circe__data *data, circe__key key, double *number);
@@ -28,7 +28,7 @@ void circe__remember_number(const circe__data *data, circe__key key, double numb
 bool circe__recall_table(const circe__data *data, circe__key key, circe__table *table, double *number);
 void circe__remember_table(const circe__data *data, circe__key key, const circe__table *table, double number);
 
-/* As circe__regress. What is remembered is borrowed from the memory: made->borrowed. */
+/* As circe__regress. Remembered regressions are borrowed from the memory: made->borrowed. */
 circe_status circe__recall_regress(const circe__data *data, const circe__table *const targets[2],
                                    circe__regressions *made);
 

@@ -5,10 +5,10 @@
  *     M = mean of grad_y f grad_y f'  (d, d), over rows and over the target's leading columns
  *     A := V diag(sqrt(w / max w + FLOOR)),   M = V diag(w) V'
  *
- * and again, until the error stays. Columns that do not matter have no gradient and drop out; a function of few linear
- * combinations of y has gradients along these alone, so that ten columns may become one coordinate. (Average gradient
- * outer products: Hristache, Juditsky, Polzehl and Spokoiny 2001; as feature learning, Radhakrishnan et al. 2024.) The
- * A of the least error wins; if that is the identity, nothing was learned. O(m r^2) a step. */
+ * and again, until the error no longer falls. Columns that do not matter have no gradient and drop out; a function of
+ * few linear combinations of y has gradients along these alone, so that ten columns may become one coordinate. (Average
+ * gradient outer products: Hristache, Juditsky, Polzehl and Spokoiny 2001; as feature learning, Radhakrishnan et al.
+ * 2024.) The A of the least error wins; if that is the identity, nothing was learned. O(m r^2) a step. */
 #include <math.h>
 #include <string.h>
 
@@ -57,8 +57,8 @@ static void smooth_free(const circe_context *context, smooth *s) {
     *s = (smooth){0};
 }
 
-/* L in place of K_pp (r, r), in the order of the pivots. Those that the ones before them all but determine are left
- * out: kept[0..rank). */
+/* Replaces K_pp (r, r) by L, in the order of the pivots. Leaves out pivots that those before them all but determine:
+ * kept[0..rank). */
 static int64_t factor_pivots(double *L, int64_t r, int64_t *kept) {
     const double least = 1e-6;
     int64_t rank = 0;
@@ -280,7 +280,7 @@ static circe_status prepare(const circe__data *data, const circe__table *columns
     return status;
 }
 
-/* y's columns and, where asked for, the normal scores of their products. */
+/* y's columns and, on request, the normal scores of their products. */
 static circe_status columns_of(const circe__data *data, bool products, circe__table *columns) {
     circe__table more = {0};
     int64_t n = data->total, d = data->y.dim;

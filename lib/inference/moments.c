@@ -1,9 +1,9 @@
 /* Moments and spectrum of the null |left' diag(g) noise|^2 = g' W g, W_ij = (left_i . left_j) (noise_i . noise_j).
  *
  * For normal g it is a weighted sum of chi-squares, the weights being the eigenvalues of W (or of C'C, C_i = left_i (x)
- * noise_i, which has the same): mean trace W, variance 2 |W|_F^2. Those of W/n converge to those of the covariance of
- * left (x) noise, so beyond a few thousand rows, whose n^2 pairs are much work, a random part of the rows gives them:
- * the mean, always exact, carries the scale. */
+ * noise_i, which has the same): mean trace W, variance 2 |W|_F^2. The eigenvalues of W/n converge to those of the
+ * covariance of left (x) noise, so beyond a few thousand rows, whose n^2 pairs take long, a random part of the rows
+ * gives them. The mean is always exact and carries the scale. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 enum { ROWS = 64, COLUMNS = 96, EXACT = 1024 };
 
-/* Some rows of the pair as tables of their own: all of them where there are at most `most`. */
+/* Copies some rows of the pair to separate tables: all of them if there are at most `most`. */
 typedef struct sample {
     int64_t n;
     const double *left, *noise;
@@ -54,10 +54,10 @@ static double diagonal_at(const circe__pair *pair, int64_t i) {
            circe__square_norm(pair->noise.data + i * pair->q, pair->q);
 }
 
-/* W, which is symmetric, left of its diagonal, a block of ROWS rows to a part. What the blocks add is added up in their
- * order: the same bits on any number of threads. In single precision: a sum of squares of many pairs needs no more, and
- * its relative error is that of one number, 1e-7. Both sides are in units of a power of two near their largest number,
- * so that no product is lost. */
+/* W is symmetric: this is its part left of the diagonal, in blocks of ROWS rows. The sums of the blocks are added in
+ * their order: the same bits on any number of threads. Single precision is enough for a sum of squares of many pairs,
+ * whose relative error is that of one number, 1e-7. Both sides are in units of a power of two near their largest
+ * number, so that no product is lost. */
 typedef struct squares {
     const circe__data *data;
     const circe__pair *pair;

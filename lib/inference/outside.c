@@ -51,7 +51,7 @@ static circe_status centered_rows(const circe__data *data, const circe__table *f
     return status;
 }
 
-/* As much of a data set as regressions look at. */
+/* As much of a data set as regressions need. */
 static circe_status training_part(const circe__data *data, const circe__fold *fold, circe__data *part) {
     int64_t n = fold->n_train;
     double length = 0.0;

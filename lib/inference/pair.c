@@ -1,14 +1,14 @@
-/* Left against right: what every kernel test here is made of.
+/* Left against right: every kernel test here consists of this.
  *
  *     right (n, q)   features of z, centred
  *     left (n, p)    R_z R_x (features of (x, y), or of x's columns), R = I - S the residual makers of regression.c
  *     statistic      |left' right|^2 = |(R_x left_0)' (R_z right)|^2,   R being symmetric
  *
- * So regressing the right side is the same as regressing the left one once more, and what the statistic does to any
- * other draw of z's noise is |left' noise*|^2 with the same `left`: a draw repeats the regression at no cost. That is
- * what makes the null right although the regression was fitted on the tested rows: the variance of the fit is in it,
- * where a bootstrap of the residuals alone would leave it out. The noise is had from leave-one-out residuals,
- * (R_z right)_i / (1 - S_ii): in-sample ones are too small by what the fit took from them.
+ * So regressing the right side is the same as regressing the left one once more, and for any other draw of z's noise
+ * the statistic is |left' noise*|^2 with the same `left`: a draw repeats the regression at no cost. That makes the null
+ * right although the regression was fitted on the tested rows: it includes the variance of the fit, which a bootstrap
+ * of the residuals alone would leave out. The noise comes from leave-one-out residuals, (R_z right)_i / (1 - S_ii),
+ * because in-sample residuals are too small by what the fit took from them.
  *
  * Auxiliary rows of (y, z) have right features and no x: their left features are 0 before R_z. */
 #include <math.h>
@@ -23,7 +23,7 @@ enum {
     LEAST_LEFT = 96, /* features of (x, y): a quarter of the rows, between these */
     MOST_LEFT = 160,
     MOST_RIGHT = 256,
-    TARGET_COLUMNS = 48, /* features of x that its regression is chosen by */
+    TARGET_COLUMNS = 48, /* features of x that choose its regression */
     MANY_ROWS = 8192,    /* from here on the sides are compressed, so that the bootstrap stays affordable */
     MANY_LEFT = 64,
     MANY_RIGHT = 16,
@@ -48,7 +48,7 @@ double circe__pair_statistic(const circe__data *data, const circe__pair *pair) {
     return value;
 }
 
-/* Indicators of the categories of a variable's delta columns, beside its other columns; for gcm. */
+/* For gcm: indicators of the categories of a variable's delta columns, beside its other columns. */
 static circe_status column_features(const circe__data *data, const circe__variable *v, int64_t rows,
                                     circe__table *out) {
     bool *category = circe__calloc(data->context, v->dim, sizeof *category);
@@ -88,7 +88,7 @@ static circe_status column_features(const circe__data *data, const circe__variab
     return status;
 }
 
-/* Columns to unit length, so that one width and ridge suit them all; a column of rounding to zero. */
+/* Scales columns to unit length, so that one width and ridge suit them all, and a column of mere rounding to zero. */
 static void normalize_columns(circe__table *t, const circe__variable *v) {
     for (int64_t c = 0; c < t->cols; c++) {
         double largest = 0.0, square = 0.0;
@@ -102,7 +102,7 @@ static void normalize_columns(circe__table *t, const circe__variable *v) {
     }
 }
 
-/* What the right side is, and by what the left side's regression is chosen. */
+/* Makes the right side, and the target that chooses the left side's regression. */
 static circe_status right_side(const circe__data *data, const circe__pair_plan *plan, circe__pair *pair,
                                circe__table *target, circe_test_result *result) {
     const circe__variable *x = &data->x, *z = &data->z;
@@ -151,7 +151,7 @@ circe_status circe__center_y(const circe__data *data, const circe__regressor *re
     return status;
 }
 
-/* info.remaining of the left side: what its regression leaves of the target. */
+/* Sets info.remaining of the left side: the share of the target that its regression leaves. */
 static circe_status left_remaining(const circe__data *data, const circe__table *target, circe__regressor *regressor) {
     circe__table copy = {0};
     int64_t size = target->rows * target->cols;
@@ -164,7 +164,7 @@ static circe_status left_remaining(const circe__data *data, const circe__table *
     return status;
 }
 
-/* Where the signs of a weighted covariance change: quantiles of a column of y. */
+/* The places where the signs of a weighted covariance change: quantiles of a column of y. */
 static double quantile(const circe__data *data, int64_t column, double share, double *scratch) {
     int64_t n = data->n, d = data->y.dim;
     for (int64_t i = 0; i < n; i++) scratch[i] = data->y.points[i * d + column];
@@ -243,14 +243,14 @@ circe_status circe__noise(const circe__data *data, const circe__regressor *regre
     return status;
 }
 
-/* Nothing but rounding on a side counts as nothing: then the statistic is 0 and the p-value 1. */
+/* If only rounding is left on a side, the statistic is 0 and the p-value 1. */
 static void silence(circe__pair *pair, const circe__data *data, double remaining_x, double remaining_z) {
     const double rounding = 1e-20;
     if (data->x.constant || data->z.constant || remaining_x < rounding || remaining_z < rounding) pair->p = pair->q = 0;
 }
 
-/* Regressions that are none of a kernel: least squares; or a forest, or others' predictions, of which the mean remains.
- */
+/* Regressions without a kernel: least squares, a forest or the caller's predictions. After the last two, only the mean
+ * is left to regress on. */
 static circe_status regress_columns(const circe__data *data, circe__table *const targets[2], circe__regressions *made) {
     const double shares[2] = {data->x.left, data->z.left};
     const bool forest = data->options.regressor == CIRCE_REGRESSOR_FOREST, given = data->options.fitted_x != NULL;
@@ -317,7 +317,7 @@ static circe_status check_sides(const circe__data *data, const circe__pair_plan 
     return status;
 }
 
-/* Few directions of either side where there are many rows. */
+/* With many rows, keeps few directions of either side. */
 static circe_status compress_sides(const circe__data *data, circe__pair *pair, circe_test_result *result) {
     double lost = 0.0;
     circe_status status = circe__compress(data, &pair->left, NULL, MANY_LEFT, &lost);
@@ -348,7 +348,7 @@ circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *p
     }
     pair->p = pair->left.cols;
     pair->q = pair->right.cols;
-    for (int t = 0; t < 2; t++) /* what was regressed before: the mean leaves all of it */
+    for (int t = 0; t < 2; t++) /* the mean leaves all of what was regressed before */
         if (sides[t].spectrum != NULL && (sides[t].spectrum->sight.parts & (CIRCE__FOREST | CIRCE__GIVEN)))
             sides[t].info.remaining = sides[t].info.loo_error;
     silence(pair, data, plan->regress_x ? sides[0].info.remaining : 1.0, sides[1].info.remaining);

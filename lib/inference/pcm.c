@@ -6,13 +6,13 @@
  *                T = GCM of x against f given y: covariance of what y leaves of both over its standard error
  *
  * Under independence E[x | y, z] = E[x | y], and T is standard normal, whatever g is: one of the two regressions on y
- * may be poor (doubly robust, as GCM). With dependence f points where it is: the covariance is E[(E[x|y,z] -
- * E[x|y])^2], positive, so the test is one-sided and sees interactions and squares, where GCM sees covariances with z
- * alone. It does not see dependence in the spread of x: test squares of x, or use kci.
+ * may be poor (doubly robust, as GCM). With dependence, f points to it: the covariance is E[(E[x|y,z] - E[x|y])^2],
+ * positive, so the test is one-sided and sees interactions and squares, whereas GCM sees only covariances with z. It
+ * does not see dependence in the spread of x: test squares of x, or use kci.
  *
- * A and B change places, and T is the mean of both. The two are correlated, so the mean is compared to the standard
- * normal distribution of one of them: never too small a p-value. Of several columns of x the largest T counts, its
- * p-value times their number (Bonferroni). */
+ * A and B change places, and T is the mean of both. The two are correlated, so the mean is compared with the standard
+ * normal distribution of one of them, which never makes the p-value too small. If x has several columns, the largest T
+ * counts, with its p-value times their number (Bonferroni). */
 #include <math.h>
 #include <string.h>
 

@@ -1,16 +1,16 @@
-/* How long a test of many rows takes, from a test of some of them.
+/* Estimates how long a test of many rows takes, from a test of some of them.
  *
  * Beyond CIRCE__ALL_ROWS rows features come from pivots among candidates, whose number no longer grows, and every
  * method passes over the rows a fixed number of times: time and memory grow with the rows. (HSIC changes its null at
- * 20,000 rows and is probed beyond.) So one test of PROBE_ROWS random rows tells the rest, to the factor that another
- * load of the machine makes. */
+ * 20,000 rows and is probed beyond.) So one test of PROBE_ROWS random rows predicts the rest, up to changes in the load
+ * of the machine. */
 #include <math.h>
 
 #include "inference/inference_parts.h"
 
 enum { PROBE_ROWS = 10000, PROBE_ROWS_HSIC = 25000, SURE_ROWS = 50000 };
 
-/* Rows of one variable, with their own memory. data = NULL: no memory, or there is no variable. */
+/* Copies rows of one variable. data = NULL: there is no memory, or no variable. */
 static circe_mat take(const circe_context *context, const circe_mat *from, const int64_t *rows, int64_t n) {
     if (from == NULL || from->cols == 0) return (circe_mat){0};
     size_t size = circe_dtype_size(from->dtype);
@@ -46,7 +46,8 @@ static circe_status probe(circe_context *context, const circe_mat *variable[3], 
     return status;
 }
 
-/* The largest of 1, 2 and 5 times a power of ten up to `most`: small differences of time give the same sample. */
+/* The largest of 1, 2 and 5 times a power of ten up to `most`, so that small differences in time give the same
+ * sample. */
 static int64_t round_down(double most) {
     static const int64_t steps[] = {5, 2, 1};
     for (int64_t power = 1000000000000; power >= 1; power /= 10)
@@ -55,7 +56,7 @@ static int64_t round_down(double most) {
     return 1;
 }
 
-/* Copies of features of every row: of y, of the joint and of z, before and after regression. */
+/* Counts the features of every row: of y, of the joint and of z, before and after regression. */
 static double bytes_per_row(const circe_test_result *r) {
     return 8.0 * 4.0 * (double)(circe__max(r->x.rank, r->z.rank) + r->rank_x + r->rank_z + 8);
 }
@@ -70,7 +71,7 @@ circe_status circe_test_foresee(circe_context *context, const circe_mat *x, cons
     circe_status status = circe__test_fill(given, &options);
     if (status != CIRCE_OK || x->rows <= SURE_ROWS) return status;
     if (z->rows != x->rows || (y != NULL && y->cols > 0 && y->rows != x->rows))
-        return CIRCE_OK; /* for circe_test to say */
+        return CIRCE_OK; /* circe_test reports it */
     int64_t n = options.method == CIRCE_TEST_HSIC ? PROBE_ROWS_HSIC : PROBE_ROWS;
     const circe_mat *variables[3] = {x, y, z};
     status = probe(context, variables, &options, n, &result);

@@ -9,10 +9,11 @@
  *                   sums of left_i (x) z_i, and of (left (x) noise)(left (x) noise)' (f_x f_z, f_x f_z)
  *     statistic     |sum left_i (x) z_i|^2 / n
  *
- * The null is a sum of chi-squares weighted by the eigenvalues of that last matrix, a hundred of them, all known: its
- * tail by the saddlepoint formula (distribution.c). The published choice, Lindsay, Pilla and Basak's mixture of gammas
- * by four moments, is as good at .05 and worse the farther out; Satterthwaite's gamma (the null `gamma`) is off by a
- * few thousandths at .05. Unlike kci, x stands without y here, so dependence whose sign changes along y can cancel. */
+ * The null is a sum of chi-squares weighted by the eigenvalues of that last matrix, a hundred of them, all known. The
+ * saddlepoint formula gives its tail (distribution.c). The published choice, Lindsay, Pilla and Basak's mixture of
+ * gammas by four moments, is as good at .05 and worse further out in the tail; Satterthwaite's gamma (the null `gamma`)
+ * is off by a few thousandths at .05. Unlike in kci, x appears without y, so dependence whose sign changes along y can
+ * cancel. */
 #include <math.h>
 #include <string.h>
 
@@ -22,11 +23,11 @@
 #include "inference/memory.h"
 
 enum {
-    BLOCK = 256,        /* rows at a time: what is made of them stays in the second cache */
+    BLOCK = 256,        /* rows at a time: their features stay in the second cache */
     CHUNKS = 64,        /* partial sums, added in order: the same bits for any number of threads */
-    PARTS_A_THREAD = 4, /* a slow thread has fewer of them */
-    LOO_ROWS = 16384,   /* that ridges are chosen on */
-    WIDTH_ROWS = 1000,  /* that the width of y is chosen on */
+    PARTS_A_THREAD = 4, /* a slow thread takes fewer of them */
+    LOO_ROWS = 16384,   /* rows that choose the ridges */
+    WIDTH_ROWS = 1000,  /* rows that choose the width of y */
 };
 
 /* Features of all three variables: columns y, x, z. */
@@ -34,7 +35,7 @@ typedef struct layout {
     const circe__data *data;
     circe__fourier y, x, z;
     int64_t fy, fx, fz, all;
-    double *mean;  /* (all), weighted: Phi_i - root_i mean is what is meant */
+    double *mean;  /* (all), weighted: centred features are Phi_i - root_i mean */
     double *V, *s; /* (fy, fy) rows are eigenvectors; (fy) */
     double *P;     /* (fy, fx + fz): P_x beside P_z */
     double ridge[2];
@@ -395,9 +396,9 @@ static circe_status choose_width(const circe__data *data, double *multiple) {
         circe__random_subset(data->context->threads, (circe_random){data->options.seed, CIRCE__STREAM_ROWS}, data->n, n,
                              index);
         status = circe__data_subset(data, index, n, &part);
-        part.by_value = false; /* a width is what is wanted, */
+        part.by_value = false; /* the regression must choose a width */
         circe__faces_free(data->context, part.faces);
-        part.faces = NULL; /* of y's own kernel */
+        part.faces = NULL; /* and use y's own kernel */
         if (status == CIRCE_OK)
             status = circe__features_of(&part, part.z.kernel, part.z.points, n, part.z.dim, 1e-2, 32, "z", &z, &left);
         if (status == CIRCE_OK) circe__weigh(&part, &z);
@@ -412,16 +413,15 @@ static circe_status choose_width(const circe__data *data, double *multiple) {
     return status;
 }
 
-/* A hundred for a line; a plane and more need more. */
+/* One column of y needs about a hundred; more columns need more. */
 static int64_t features_of_y(const circe__data *data) {
     if (data->options.features_y > 0) return data->options.features_y;
     return circe__max(circe__min(circe__min(100 * data->y.dim, 500), data->n / 2), 1);
 }
 
-/* ---- up to some rows, and a y of few values
- * ------------------------------------------------------------------------------------------- */
+/* ---- up to some rows, and a y of few values ---------------------------------------------------------------------- */
 
-/* Features of all rows: memory grows with n here, so this is for what fits anywhere. */
+/* Stores the features of all rows: memory grows with n here, so these limits fit any machine. */
 enum { PAIR_ROWS = 200000, ADAPTIVE_ROWS = 20000, CHECKED_ROWS = 8192 };
 
 /* table (n, features): a variable's features, about their means. */
@@ -440,7 +440,7 @@ static circe_status fourier_table(const circe__data *data, const circe__variable
     return status;
 }
 
-/* Are the residuals free of y, and how far could what both miss move the statistic? */
+/* Are the residuals free of y, and how far could the errors of both fits move the statistic? */
 static circe_status check_pair(const circe__data *data, const circe__table *x, circe__regressions *made,
                                const circe__pair *pair, circe_test_result *result) {
     circe__table noise = {0};
@@ -466,7 +466,7 @@ static double remaining_of(const circe__regressor *side, const circe__table *rig
     return before > 0.0 ? after / before : 0.0;
 }
 
-/* x and z against what regressions as those of kci, or each value of y, leave of them. */
+/* Tests what regressions like those of kci, or the means per value of y, leave of x and z. */
 static circe_status test_pair(const circe__data *data, circe_test_result *result) {
     const circe_context *context = data->context;
     const circe_test_options *o = &data->options;
@@ -547,7 +547,8 @@ static circe_status residuals_of(const layout *l, const maps *m, const circe__da
     return status;
 }
 
-/* The residuals of a part as if nothing had been regressed: with that many rows the fit takes little from them. */
+/* Treats the residuals of a part as if nothing had been regressed: with that many rows, the fit takes little from
+ * them. */
 static circe_status check_some(const layout *l, const maps *m, circe_test_result *result) {
     const circe__data *data = l->data;
     int64_t n = circe__min(data->n, CHECKED_ROWS), *index = circe__alloc(data->context, n, sizeof *index);

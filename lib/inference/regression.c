@@ -5,12 +5,12 @@
  *     S = unit unit' + Q diag(1 / (s + ridge)) Q',   R = I - S
  *
  * One spectrum serves every ridge: the leave-one-out residual of row i is (R t)_i / (1 - S_ii). Nothing is divided by s
- * alone. The ridge that leave-one-out likes best balances the bias of the regression against its variance; the null of
- * a test accounts for the variance (wild.c) and not for the bias, so the ridge that is used is a tenth of it
- * (docs/math.md, Tests). O(n r^2) for each width.
+ * alone. The ridge that leave-one-out prefers balances the bias of the regression against its variance. The null of a
+ * test accounts for the variance (wild.c) and not for the bias, so the regression uses a tenth of that ridge
+ * (docs/math.md, Tests). O(n r^2) per width.
  *
- * Where y has few values and many rows of each, an outcome of two classes for one, nothing need be smooth: the
- * regression is the mean of every value, a delta kernel without a ridge, and has no bias at all. */
+ * If y has few values with many rows each, such as an outcome with two classes, nothing need be smooth: the regression
+ * takes one mean per value, a delta kernel without a ridge, and has no bias at all. */
 #include <math.h>
 #include <string.h>
 
@@ -19,10 +19,10 @@
 
 enum {
     BLOCK = 64,       /* rows at a time in a pass */
-    LOO_COLUMNS = 48, /* of a target's features: the first, which hold most of it */
+    LOO_COLUMNS = 48, /* of a target's features: the first carry most of it */
     LEADING_COLUMNS = 16,
     LEAST_MAX_RANK = 128,
-    MOST_MAX_RANK = 760, /* below the rank where pivoting turns to LAPACK */
+    MOST_MAX_RANK = 760, /* below the rank from which pivoting uses LAPACK */
 };
 
 void circe__spectrum_free(const circe_context *context, circe__spectrum *spectrum) {
@@ -48,7 +48,8 @@ static circe_status rotate(const circe_context *context, circe__table *table, co
     return CIRCE_OK;
 }
 
-/* Q and s from F, which is consumed; `also`, of the same columns, is rotated with it. Directions below rounding go. */
+/* Q and s from F, which is consumed; `also`, of the same columns, is rotated with it. Drops directions below
+ * rounding. */
 circe_status circe__decompose(const circe__data *data, circe__table *F, circe__table *also, circe__spectrum *spectrum) {
     const circe_context *context = data->context;
     const circe__algebra *algebra = context->backend->algebra;
@@ -113,7 +114,7 @@ circe_status circe__spectrum_make(const circe__data *data, const circe__sight *s
     return status;
 }
 
-/* Least squares on [1, y]: the columns, each of unit length, and no ridge. */
+/* Least squares on [1, y]: uses the scaled columns, without a ridge. */
 circe_status circe__spectrum_linear(const circe__data *data, circe__spectrum *spectrum) {
     int64_t n = data->total, d = data->y.dim, kept = 0;
     circe__table F = {0};
@@ -121,7 +122,7 @@ circe_status circe__spectrum_linear(const circe__data *data, circe__spectrum *sp
     circe_status status = circe__table_new(data->context, n, d, &F);
     if (status != CIRCE_OK) return status;
     if (d > 0) memcpy(F.data, data->y.points, (size_t)(n * d) * sizeof(double));
-    for (int64_t c = 0; c < d; c++) { /* largest element 1: no overflow, and equal say */
+    for (int64_t c = 0; c < d; c++) { /* largest element 1: no overflow, and all columns count alike */
         double largest = 0.0;
         for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(F.data[i * d + c]));
         for (int64_t i = 0; largest > 0.0 && i < n; i++) F.data[i * d + c] /= largest;
@@ -165,7 +166,7 @@ static double loo_errors(const loo *w, int64_t l, int64_t first, int64_t n, doub
             double d = t[c] - means[i * columns + c];
             square += d * d;
         }
-        double rest = fmax(1.0 - h, 1e-9); /* no more than rounding needs: a fit through every point is no fit */
+        double rest = fmax(1.0 - h, 1e-9); /* bounded for rounding alone: a fit through every point is useless */
         error += square / (rest * rest);
     }
     return error;
@@ -185,7 +186,7 @@ static void run_loo(void *user, int64_t b) {
     int64_t first = b * BLOCK, n = circe__min(BLOCK, w->spectrum->n - first);
     double *errors = w->errors + b * (w->n_ridge + 1), means[BLOCK * LOO_COLUMNS];
     errors[w->n_ridge] = error_alone(w, first, n);
-    for (int64_t l = 0; l < w->n_ridge; l++) /* of no features, the mean is all there is */
+    for (int64_t l = 0; l < w->n_ridge; l++) /* without features, only the mean is left */
         errors[l] = w->spectrum->rank > 0 ? loo_errors(w, l, first, n, means) : errors[w->n_ridge];
 }
 
@@ -296,9 +297,9 @@ typedef struct choice {
     circe__sight sight;
 } choice;
 
-/* The ridge that generalised cross-validation likes best: O(r) a ridge once P = Q' target is there.
+/* The ridge that generalised cross-validation prefers: O(r) per ridge once P = Q' target is known.
  *
- *     |t - Q D P|^2 = |t|^2 - sum_k |P_k|^2 (s_k + 2 ridge) / (s_k + ridge)^2,   D = 1/(s + ridge)  */
+ *     |t - Q D P|^2 = |t|^2 - sum_k |P_k|^2 (s_k + 2 ridge) / (s_k + ridge)^2,   D = 1/(s + ridge) */
 static circe_status guess_ridge(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
                                 int64_t *guess) {
     const circe_test_options *o = &data->options;
@@ -328,15 +329,15 @@ static circe_status guess_ridge(const circe__data *data, const circe__spectrum *
     return CIRCE_OK;
 }
 
-/* Ridges of the caller may be in any order; then neighbours in the list are no neighbours in size. */
+/* The caller's ridges may be in any order; then neighbours in the list need not be neighbours in size. */
 static bool are_ascending(const double *v, int64_t n) {
     for (int64_t i = 1; i < n; i++)
         if (v[i] < v[i - 1]) return false;
     return true;
 }
 
-/* The best ridge of a spectrum for a target, if it is better than what is there: leave-one-out from REACH below what
- * generalised cross-validation likes to REACH above it, and on for as long as the best is at an end. */
+/* Replaces the best ridge so far if this spectrum has a better one for the target. Leave-one-out tries REACH ridges on
+ * either side of the one that generalised cross-validation prefers, and goes on while the best is at an end. */
 static circe_status try_ridges(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
                                double *errors, choice *best) {
     enum { REACH = 2 };
@@ -366,7 +367,7 @@ static circe_status try_ridges(const circe__data *data, const circe__spectrum *s
     return status;
 }
 
-/* Every width of the grid against both targets. */
+/* Tries every width of the grid for both targets. */
 static circe_status search(const circe__data *data, const circe__table *const targets[2], choice best[2]) {
     const circe_test_options *o = &data->options;
     int64_t widths = data->y.dim == 0 ? 1 : o->n_width;
@@ -422,7 +423,7 @@ static circe_status settle(const circe__data *data, const choice *best, circe__r
     return CIRCE_OK;
 }
 
-/* The directions of a target that hold most of it, the first ones first: what regressions are chosen by. */
+/* The directions that carry most of a target, the strongest first. They choose its regression. */
 static circe_status leading(const circe__data *data, const circe__table *target, circe__table *out) {
     double lost;
     int64_t q = circe__min(target->cols, LOO_COLUMNS);
@@ -440,7 +441,7 @@ static circe_status leading(const circe__data *data, const circe__table *target,
     return CIRCE_OK;
 }
 
-/* The face that screening chose, and its ridge by leave-one-out. */
+/* Uses the face that screening chose, with a ridge by leave-one-out. */
 static circe_status adapt(const circe__data *data, const circe__table *const targets[2], choice best[2],
                           circe__regressions *made) {
     const circe__spectrum *spectrum = NULL;

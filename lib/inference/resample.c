@@ -1,11 +1,11 @@
 /* A conditional model of x given y to draw from: x*_i = mean(y_i) + residual of another row whose y is near.
  *
  * The mean is the kernel ridge regression of x's columns with the ridge of leave-one-out; residuals are divided by
- * sqrt(1 - leverage). The neighbour j of i is drawn with a chance proportional to k(y_i, y_j), k a tenth of the
- * regression's sigma2: rows are proposed at random and kept with that chance; after 64 proposals, the nearest of them.
- * So spread and shape of the noise may change along y. The draw depends on y and on x of other rows alone, hence x* and
- * z are independent given y by construction. Categories, whose residuals mean nothing, are copied from the neighbour.
- * O(n) kernel values a draw. */
+ * sqrt(1 - leverage). The neighbour j of i is drawn with a chance proportional to k(y_i, y_j), where k has a tenth of
+ * the regression's sigma2: rows are proposed at random and accepted with that chance; after 64 proposals, the nearest
+ * of them is taken. So the spread and shape of the noise may change along y. The draw depends only on y and on x of
+ * other rows, hence x* and z are independent given y by construction. Categories, whose residuals mean nothing, are
+ * copied from the neighbour. O(n) kernel values per draw. */
 #include "inference/resample.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ static bool is_category(const circe__variable *v, int64_t column) {
     return false;
 }
 
-/* Columns as a target: about their mean and of unit size, so that one ridge suits all; categories 0. */
+/* Makes columns a target: centred and of unit size, so that one ridge suits all; categories become 0. */
 static circe_status scaled_columns(const circe__data *part, circe__table *target, double *scale) {
     int64_t n = part->n, dim = part->x.dim;
     circe_status status = circe__table_new(part->context, n, dim, target);
@@ -107,7 +107,7 @@ circe_status circe__resampler_make(const circe__data *data, circe__resampler *r)
     return status;
 }
 
-/* Another row, by its nearness in y; `uniform` holds two numbers a proposal. */
+/* Draws another row by its nearness in y; `uniform` has two numbers per proposal. */
 static int64_t neighbour(const circe__resampler *r, int64_t i, const double *uniform) {
     const circe__data *d = r->data;
     int64_t best = (i + 1) % d->n;

@@ -7,7 +7,7 @@
 typedef struct circe__resampler {
     const circe__data *data;
     double *fitted, *residual; /* (n, dim): x = fitted + residual; categories: fitted 0 */
-    circe__variable near; /* how the regression saw y, narrow: the chance of a neighbour; dim 0 where there is no y */
+    circe__variable near; /* how the regression saw y, but narrow: the chance of a neighbour; dim 0 if there is no y */
     circe_kernel_factor *factors;
 } circe__resampler;
 

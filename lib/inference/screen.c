@@ -1,8 +1,8 @@
-/* Which face of y, and which width, suits a target: every candidate at a low rank, by generalised cross-validation
- * (gcv.c), which ranks candidates as well as leave-one-out does; the ridge that is used is then chosen by leave-one-out
- * at full rank (regression.c). On at most SCREEN_ROWS rows. What was fitted to the target
- * beforehand counts: a metric of d columns as d degrees of freedom, each split of a tree as
- * SPLIT_DEGREES. Sums of parts are tried one part after another, from the best kernel and from the additive one. */
+/* Finds the face and width of y that suit a target. Generalised cross-validation (gcv.c) compares every candidate at a
+ * low rank on at most SCREEN_ROWS rows, and ranks them as well as leave-one-out does. Leave-one-out then chooses the
+ * ridge at full rank (regression.c). What was fitted to the target beforehand counts: a metric of d columns as d
+ * degrees of freedom, each split of a tree as SPLIT_DEGREES. Sums of parts grow one part at a time, from the best
+ * kernel and from the additive one. */
 #include <math.h>
 #include <string.h>
 
@@ -92,7 +92,7 @@ static circe_status consider_widths(screening *s, unsigned part, const double *w
     return status;
 }
 
-/* Widths from the middle outwards, for as long as one is better than those before. */
+/* Tries widths from the middle outwards, as long as each is better than those before. */
 static circe_status consider_metric(screening *s, int t) {
     const double width[] = {0.1, 0.3, 1.0, 3.0};
     const int64_t n = sizeof width / sizeof *width, middle = n / 2, dim = s->data->faces->metric[t].dim;
@@ -109,13 +109,13 @@ static circe_status consider_metric(screening *s, int t) {
     return status;
 }
 
-/* What the learned parts of a sight count for. */
+/* The degrees of freedom that the learned parts of a sight count as. */
 static double fitted_degrees(const screening *s, unsigned parts, int t) {
     return (parts & CIRCE__METRIC ? (double)s->data->faces->metric[t].dim : 0.0) +
            (parts & CIRCE__LEAVES ? SPLIT_DEGREES * (double)s->data->faces->splits[t] : 0.0);
 }
 
-/* One more part beside the best of a side so far. */
+/* Tries one more part beside the best of a side so far. */
 static circe_status consider_beside(screening *s, int t, unsigned part) {
     circe__sight sight = s->best[t];
     if (s->targets[t] == NULL || (sight.parts & part)) return CIRCE_OK;
@@ -123,7 +123,7 @@ static circe_status consider_beside(screening *s, int t, unsigned part) {
     return consider(s, sight, t == 0, t == 1, fitted_degrees(s, sight.parts, t));
 }
 
-/* Additive, then with products, then with leaves: a path of its own, which the best so far may not lie on. */
+/* Tries additive, then with products, then with leaves: a separate path, which may not include the best so far. */
 static circe_status consider_additive(screening *s, int t) {
     screening own = *s;
     const double width[] = {0.1, 0.3, 1.0};
@@ -141,18 +141,18 @@ static circe_status consider_additive(screening *s, int t) {
     return status;
 }
 
-/* Whether the best so far of a side takes so many degrees of freedom that its bias may matter, */
+/* Whether the best so far of a side uses so many degrees of freedom that its bias may matter. */
 static bool is_rough(const screening *s, int t) {
     const double many = 1.0 / 16.0;
     return s->targets[t] != NULL && s->degrees[t] >= many * (double)s->data->total;
 }
 
-/* tells something and not much, as a kernel does of a product of columns, */
+/* Whether it explains something, but little, as a kernel does of a product of columns. */
 static bool tells_little(const screening *s, int t) {
     return s->data->y.dim > 3 && s->share[t] > 0.92 && s->share[t] < 0.99;
 }
 
-/* or is worse than a sum of functions of one column each, and products: wrong[t]. */
+/* wrong[t]: whether it is worse than a sum of functions of one column each, and products. */
 static circe_status compare_simple(const screening *s, bool wrong[2]) {
     const double clearly = 0.97;
     screening own = *s;
@@ -170,7 +170,7 @@ static circe_status compare_simple(const screening *s, bool wrong[2]) {
 /* The leaves of the side's tree, of all rows and of the screened ones. */
 static circe_status grow_tree(screening *s, int t) {
     circe__faces *all = s->all->faces, *part = s->data->faces;
-    if (s->all->dependence != NULL) return CIRCE_OK; /* splits follow rows that go together */
+    if (s->all->dependence != NULL) return CIRCE_OK; /* splits would follow dependent rows */
     circe_status status = circe__tree_grow(s->all, s->of_all[t], t);
     if (status != CIRCE_OK || part == all || all->splits[t] == 0) return status;
     part->splits[t] = all->splits[t];
@@ -178,7 +178,7 @@ static circe_status grow_tree(screening *s, int t) {
     return circe__variable_subset(s->all, &all->leaves[t], s->index, s->data->total, &part->leaves[t]);
 }
 
-/* What is costly, for a side that needs it. */
+/* Tries the costly candidates, for a side that needs them. */
 static circe_status consider_sums(screening *s, int t) {
     int64_t d = s->data->y.dim;
     circe_status status = grow_tree(s, t);
@@ -189,7 +189,7 @@ static circe_status consider_sums(screening *s, int t) {
     return status;
 }
 
-/* Where the best so far takes many degrees of freedom: directions among products of columns as well. */
+/* If the best so far uses many degrees of freedom, also tries directions among products of columns. */
 static circe_status consider_interactions(screening *s, int t, bool wrong) {
     circe__variable *face = &s->all->faces->metric[t], before = *face;
     circe__sight best = s->best[t];
@@ -211,8 +211,8 @@ static circe_status consider_interactions(screening *s, int t, bool wrong) {
     return status;
 }
 
-/* Cheap ones for every side; then, where these are rough, the others. A jump takes few degrees of freedom in one
- * dimension: there leaves are always tried. */
+/* Tries the cheap candidates for every side, then the others if these are rough. In one dimension a jump takes few
+ * degrees of freedom, so leaves are always tried. */
 static circe_status consider_all(screening *s) {
     const double rough[] = {0.1, 1.0, 10.0};
     const circe_test_options *o = &s->data->options;
@@ -234,9 +234,9 @@ static circe_status consider_all(screening *s) {
     return status;
 }
 
-/* Some times the degrees of freedom that were chosen: more features than that are left unused by the ridge, and the
- * ridge that is used, a tenth of the one that is chosen, takes two or three times as many degrees. Of more rows than
- * were screened, a few more. */
+/* A multiple of the degrees of freedom that screening found: the ridge leaves more features unused, and the ridge in
+ * use, a tenth of the chosen one, takes two or three times as many degrees. More rows than were screened need a few
+ * more. */
 static int64_t enough_features(const screening *s, int t) {
     enum { LEAST = 96, TIMES = 6 };
     double more = pow((double)s->all->total / (double)s->data->total, 0.25);

@@ -5,17 +5,16 @@
  *     K^x_ij = (a_i.b_j + b_i.a_j)/2,   K^z_ij = (c_i.d_j + d_i.c_j)/2
  *     statistic      sum over i != j of K^x_ij K^z_ij / (t (t - 1))
  *
- * The errors of A and of B are independent, so the mean of K^x has the product of two mean errors where the square of
- * one, whose mean never vanishes, would stand. The null is the wild bootstrap, T* = e'We, W = K^x o K^z off the
- * diagonal.
+ * The errors of A and of B are independent, so the mean of K^x contains the product of two mean errors instead of the
+ * square of one, whose mean never vanishes. The null is the wild bootstrap, T* = e'We, W = K^x o K^z off the diagonal.
  *
- * As published, but that a and b are centred on the test rows not by a constant alone but by functions of y
- * (circe__local), twice, as circe is: what the two fits of z have in common, and their variance, are functions of y,
- * and go. With y in five dimensions that takes the level from .58 to .05 (docs/testing.md).
+ * This differs from the publication in one point: a and b are centred on the test rows not by a constant but by
+ * functions of y (circe__local), twice, as in circe. That removes what the two fits of z have in common, and their
+ * variance, which are functions of y. With y in five dimensions it takes the level from .58 to .05 (docs/testing.md).
  *
- * How many rows are tested: the largest share of which the regressions pass their check, residuals against y, on
- * held-out training rows. One factorisation of y's kernel serves every share, fold and ridge (outside.c), so that 32
- * folds cost about as much as the fit. */
+ * The test uses the largest share of rows whose regressions pass their check, residuals against y, on held-out training
+ * rows. One factorisation of y's kernel serves every share, fold and ridge (outside.c), so that 32 folds cost about as
+ * much as the fit. */
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +23,7 @@
 enum {
     MOST_LEFT = 384,
     MOST_RIGHT = 128,
-    MOST_TESTED = 8192, /* the null takes n^2 for every draw */
+    MOST_TESTED = 8192, /* the null takes n^2 per draw */
     FOLDS = 8,          /* of a share that is tried */
     CHECK_COLUMNS = 32,
     CHECK_RANK = 64,
@@ -132,8 +131,8 @@ circe_status circe__split_rows(const circe__data *data, uint64_t number, int64_t
     return CIRCE_OK;
 }
 
-/* The share of folds in which both sides fail their check: then, and only then, the errors multiply into a bias. A fold
- * trains on as many rows as half of the training rows of that share, and checks on others. */
+/* The share of folds in which both sides fail their check: only then do the errors multiply into a bias. A fold trains
+ * on half as many rows as that share trains on, and checks on others. */
 static circe_status failing(const circe__data *data, const material *m, int64_t tested, double *share) {
     circe_status status = CIRCE_OK;
     int64_t half = (data->n - tested) / 2, fails = 0;
@@ -228,8 +227,8 @@ static circe_status split_null(const circe__data *data, const residuals *r, int6
     return status;
 }
 
-/* a and b centred by functions of y on the test rows, twice so that its own bias is squared, and the check of z's
- * residuals there. */
+/* Centres a and b by functions of y on the test rows, twice so that its own bias is squared, and checks z's residuals
+ * there. */
 static circe_status center_tested(const circe__data *data, const circe__sight *sight, const int64_t *order,
                                   int64_t tested, residuals *r, circe_test_result *result) {
     circe__local local = {0};

@@ -1,17 +1,17 @@
-/* Rows of equal y: under independence given y, their z could as well stand in any other order.
+/* Rows of equal y: under independence given y, any order of their z is equally likely.
  *
- * So where y has few values (data->by_value) the distribution under independence is had exactly, at any size and
- * however rare a class is: the rows of the right side are put in random order within each value of y, and the
- * statistic is formed again. `left` sums to 0 within each value, so what the regression takes from the right side stays
- * what it was. Auxiliary rows, whose x is not known, stay where they are.
+ * So if y has few values (data->by_value), the distribution under independence is known exactly, at any size and
+ * however rare a class is: the rows of the right side are put in random order within each value of y, and the statistic
+ * is formed again. `left` sums to 0 within each value, so what the regression takes from the right side stays what it
+ * was. Auxiliary rows, whose x is not known, stay where they are.
  *
  *     p = (1 + #{draws >= value}) / (1 + draws)
  *
- * is never too small, also where many orders give the same statistic; mid-p counts such ties as halves.
+ * is never too small, even if many orders give the same statistic; mid-p counts such ties as halves.
  *
- * Where y has numbers beside classes, or numbers alone, and x and z have classes so rare that fewer than five rows are
- * expected to have both, no limit theorem holds for the other nulls: residuals of z in random order within y's classes
- * are asked as well, and the larger p-value counts. */
+ * If y has numbers, with or without classes, and x and z have classes so rare that fewer than five rows are expected to
+ * have both, no limit theorem supports the other nulls. Then residuals of z are also permuted within y's classes, and
+ * the larger p-value counts. */
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static void strata_free(const circe_context *context, strata *s) {
     circe__free(context, s->start);
 }
 
-/* At most `most` different numbers in column c of a variable: how many; else most + 1. */
+/* The number of different values in column c of a variable, or most + 1 if there are more than `most`. */
 static int64_t count_column(const circe__variable *v, int64_t n, int64_t c, int64_t most, double *values) {
     int64_t k = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -42,7 +42,7 @@ static int64_t count_column(const circe__variable *v, int64_t n, int64_t c, int6
     return k;
 }
 
-/* Classes among the columns of y: all of them where y has few values, else those of few numbers. */
+/* The columns of y that are classes: all of them if y has few values, else those with few numbers. */
 static bool is_class(const circe__data *data, int64_t c) {
     enum { MOST = 32, REPEATS = 20 };
     double values[MOST];
@@ -91,7 +91,7 @@ static circe_status strata_make(const circe__data *data, strata *s) {
     return memory ? CIRCE_OK : CIRCE_ERR_MEMORY;
 }
 
-/* 1 / (|left_a| |right_b|), which no order changes; 0 where a column is nothing but rounding. */
+/* 1 / (|left_a| |right_b|), which no order changes; 0 if a column is mere rounding. */
 static void inverse_sizes(const circe__pair *pair, double *inverse) {
     int64_t p = pair->p, q = pair->q;
     for (int64_t a = 0; a < p; a++)
@@ -106,7 +106,7 @@ static void inverse_sizes(const circe__pair *pair, double *inverse) {
         }
 }
 
-/* What is compared: |product|^2, or where `inverse` is not NULL its largest element in these units. */
+/* The statistic: |product|^2 or, if `inverse` is not NULL, its largest element in these units. */
 static double size_of(const circe__pair *pair, const double *product, const double *inverse) {
     double largest = 0.0;
     if (inverse == NULL) return circe__square_norm(product, pair->p * pair->q);
@@ -118,7 +118,7 @@ typedef struct permuting {
     const circe__data *data;
     const circe__pair *pair;
     strata s;
-    const double *inverse; /* as size_of has it */
+    const double *inverse; /* as for size_of */
     int64_t draws, parts, each;
     double *scratch; /* (parts, each) */
     int64_t *orders; /* (parts, n) */
@@ -164,8 +164,8 @@ bool circe__should_permute(const circe__data *data, const circe__pair *pair) {
     return data->options.null == CIRCE_NULL_AUTO && circe__may_permute(data) && work <= most;
 }
 
-/* p and mid-p of a value among the draws. Beyond the draws, where none is as large, the gamma distribution of their
- * mean and variance says how far. */
+/* p and mid-p of a value among the draws. If no draw is as large, the gamma distribution with their mean and variance
+ * may give a smaller p. */
 static void report(double value, const permuting *w, circe_test_result *result) {
     int64_t above = 0, equal = 0;
     double rounding = 1e-9 * fabs(value);
@@ -223,7 +223,7 @@ circe_status circe__permute_within_y(const circe__data *data, const circe__pair 
 
 /* ---- rare classes of x and z ------------------------------------------------------------------------------------- */
 
-/* The share of rows of the rarest number of a variable of one column and few of them; 1 where it has many. */
+/* The share of rows with the rarest value, for a variable of one column with few values; otherwise 1. */
 static double rarest(const circe__variable *v, int64_t n) {
     enum { MOST = 10 };
     double values[MOST];

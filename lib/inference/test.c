@@ -116,7 +116,7 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
     return status;
 }
 
-/* A copy whose widths are free: those that were given are of other units than ranks are. */
+/* A copy whose widths are free, because given widths are in other units than ranks. */
 static circe_status free_widths(const circe_kernel *given, circe_kernel **kernel) {
     *kernel = NULL;
     if (given == NULL) return CIRCE_OK;

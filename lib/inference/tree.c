@@ -1,10 +1,10 @@
 /* Leaves of a regression tree: where a target jumps along a column of y.
  *
- * A kernel blurs a jump over its width, and what it leaves there is common to x and z. A split is found to a few rows,
- * whatever n is. The tree is grown best split first, each the one that takes most from the sum of squares over the
- * target's leading columns; the number of splits is that of the least generalised cross-validation error with
- * SPLIT_DEGREES for every split, since its place was searched for. Rows are sorted once along each column, and stay so
- * within their leaves. O(n d q) a level, on at most MOST_ROWS rows. */
+ * A kernel blurs a jump over its width, and x and z share what it leaves there. A split finds the place to within a few
+ * rows, whatever n is. The tree grows best split first: the one that reduces the sum of squares over the target's
+ * leading columns most. The number of splits minimises the generalised cross-validation error with SPLIT_DEGREES per
+ * split, since its place was searched for. Rows are sorted once along each column, and stay so within their leaves. O(n
+ * d q) per level, on at most MOST_ROWS rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +91,7 @@ static void best_split(const tree *t, leaf *l) {
     for (int64_t c = 0; c < t->dim; c++) try_column(t, l, c, total);
 }
 
-/* The leaf's part of an order: rows up to the place first, all in the order that they had. Returns how many. */
+/* Splits the leaf's part of an order: rows up to the place come first, all in their old order. Returns how many. */
 static int64_t part_rows(const tree *t, const leaf *l, int32_t *rows) {
     int64_t low = 0, high = 0;
     for (int64_t i = 0; i < l->n; i++) {
@@ -104,7 +104,7 @@ static int64_t part_rows(const tree *t, const leaf *l, int32_t *rows) {
     return low;
 }
 
-/* Leaf k becomes itself and a new one. */
+/* Splits leaf k into itself and a new one. */
 static void split(tree *t, int64_t k) {
     leaf *l = &t->leaves[k], *other = &t->leaves[t->n_leaves];
     int64_t low = 0;
@@ -116,7 +116,7 @@ static void split(tree *t, int64_t k) {
     best_split(t, other);
 }
 
-/* Grows to so many splits, and returns the number of them that is best. */
+/* Grows up to `splits` splits, and returns the best number of them. */
 static int64_t grow(tree *t, int64_t splits, double total) {
     int64_t n = t->target->rows, best = 0;
     double left = total, least = total;
@@ -140,7 +140,7 @@ static int64_t grow(tree *t, int64_t splits, double total) {
     return best;
 }
 
-/* The leaf of a row after the first so many splits. */
+/* The leaf of a row after the first `splits` splits. */
 static int64_t leaf_after(const tree *t, int64_t splits, int64_t row) {
     int64_t at = 0;
     for (int64_t s = 1; s <= splits; s++)

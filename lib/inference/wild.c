@@ -1,4 +1,4 @@
-/* The wild bootstrap: what the statistic does when every row's residual keeps its size and gets a random sign.
+/* The wild bootstrap: the statistic if every row's residual keeps its size and gets a random sign.
  *
  *     T* = |left' diag(e) noise|^2,   e_i = +-1,   left (n, p), noise (n, q)
  *
@@ -39,7 +39,7 @@ void circe__signs(uint64_t seed, uint64_t stream, int64_t total_rows, int64_t dr
         }
 }
 
-/* Of the rows [first, first + n), a sign each or one for every block of rows that depend on each other. */
+/* Draws the signs of rows [first, first + n): one per row, or one per block of rows that depend on each other. */
 static void draw_signs(const circe__data *data, uint64_t stream, int64_t total, int64_t draws, int64_t first, int64_t n,
                        double *out, int64_t ld) {
     if (data->dependence != NULL)
@@ -142,7 +142,7 @@ circe_status circe__wild(const circe__data *data, const circe__pair *pair, const
 
 double circe__rank_p(double value, const double *null, int64_t draws) {
     int64_t above = 0;
-    double least = value - 1e-9 * fabs(value); /* equal but for rounding: as where all rows are equal */
+    double least = value - 1e-9 * fabs(value); /* equal up to rounding, as if all rows are equal */
     for (int64_t d = 0; d < draws; d++) above += null[d] >= least;
     return (1.0 + (double)above) / (1.0 + (double)draws);
 }

@@ -22,7 +22,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Dict, List
 
-if TYPE_CHECKING:  # with `as`, by which a type checker knows that a name is exported
+if TYPE_CHECKING:  # `as` tells a type checker that a name is exported
     from . import (causallearn as causallearn, dowhy as dowhy, errors as errors, jax as jax, pgmpy as pgmpy,
                    sklearn as sklearn, tigramite as tigramite, torch as torch)
     from ._audits import Audit as Audit, Finding as Finding, audit as audit
@@ -74,7 +74,7 @@ _WHERE = {
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
 _MODULES = ("causallearn", "dowhy", "errors", "jax", "pgmpy", "sklearn", "tigramite", "torch")
 
-__all__ = sorted({*_MODULE_OF, "build_info"} - {"circe"})  # which would rebind the package's own name
+__all__ = sorted({*_MODULE_OF, "build_info"} - {"circe"})  # "circe" would rebind the package's own name
 
 
 def __getattr__(name: str) -> Any:

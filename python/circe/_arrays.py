@@ -1,8 +1,8 @@
-"""Matrix views of what people have: NumPy arrays, torch tensors on the CPU, columns of pandas and polars, Arrow, lists.
+"""Matrix views of users' data: NumPy arrays, torch tensors on the CPU, columns of pandas and polars, Arrow, lists.
 
-A view copies nothing where the numbers are float32 or float64 and each row is contiguous: row-major arrays, rows taken by a
-step, one column of a table. Anything else that holds real numbers is copied into a row-major array first. Text and categoricals
-become codes (_columns.py). What is returned beside the view keeps its memory alive.
+A view copies nothing if the numbers are float32 or float64 and each row is contiguous: row-major arrays, rows taken by
+a step, one column of a table. Other real numbers are first copied into a row-major array. Text and categoricals become
+codes (_columns.py). The array returned beside the view keeps its memory alive.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def address(array: np.ndarray) -> int:
 def view(values, name: str, dtype=None):
     """(view, array) of `values`, which is (n,) or (n, d). dtype: None keeps float32 and float64; others become float64."""
     array = values if type(values) is np.ndarray else _as_array(values, name)
-    if array.flags.carray:  # the common case, and the quick one
+    if array.flags.carray:  # the common case is quick
         code = _DTYPES.get(array.dtype)
         shape = array.shape
         if code and len(shape) == 2 and shape[0] and shape[1] and (dtype is None or dtype == array.dtype):
@@ -65,14 +65,14 @@ def _view_of_any(array: np.ndarray, name: str, dtype):
 
 
 def _float64_for(array: np.ndarray, name: str) -> np.dtype:
-    """Whole numbers, booleans and the other floats are read as float64; what holds no real numbers is refused."""
+    """Reads whole numbers, booleans and other floats as float64; refuses everything that is not real numbers."""
     if array.dtype.kind in "biuf":
         return np.dtype(np.float64)
     raise errors.DTypeError(f"{name} holds {array.dtype}; it must hold real numbers")
 
 
 def _require(array: np.ndarray, dtype) -> np.ndarray:
-    """Row-major and aligned, with the categories it has."""
+    """Makes an array row-major and aligned, and keeps its categories."""
     made = np.require(array, dtype, ["C", "A"])
     if not isinstance(array, _columns.Coded):
         return made
@@ -93,7 +93,7 @@ def _from_objects(array: np.ndarray, name: str, keep: bool = False) -> np.ndarra
 
 
 def _from_masked(values, name: str, keep: bool) -> np.ndarray:
-    """A mask means missing."""
+    """Masked cells are missing."""
     mask = np.ma.getmaskarray(values)
     if keep:
         plain = np.ma.getdata(values)
@@ -112,7 +112,7 @@ def is_torch(values) -> bool:
 
 
 def _as_array(values, name: str, keep: bool = False) -> np.ndarray:
-    """keep: missing cells are NaN, or still to be read; otherwise they are refused where they are found."""
+    """keep: missing cells become NaN, or are read later; otherwise they are refused."""
     if is_torch(values):
         return _from_torch(values, name)
     if isinstance(values, _columns.Coded):
@@ -147,7 +147,7 @@ def _from_torch(tensor, name: str) -> np.ndarray:
 
 
 def _from_pandas(values, name: str, keep: bool) -> np.ndarray:
-    """Of numbers, missing values become NaN, which the library then names by row and column."""
+    """Missing numbers become NaN, which the library then names by row and column."""
     table = hasattr(values, "columns")
     columns = [(label, values.iloc[:, c]) for c, label in enumerate(values.columns)] if table else [(values.name, values)]
     kinds = [getattr(column, "dtype", None) for _, column in columns]
@@ -175,7 +175,7 @@ def is_categorical(kind) -> bool:
 
 
 def _is_words(kind) -> bool:
-    """A dtype of pandas whose cells are to be looked at, one by one."""
+    """Whether a dtype of pandas requires a look at every cell."""
     if getattr(kind, "kind", "O") in "biuf" or getattr(kind, "_is_numeric", False):
         return False
     return True
@@ -236,7 +236,7 @@ def arrow_numbers(column) -> Optional[np.ndarray]:
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)):
         return None
     found = column.to_numpy()
-    return found if found.dtype.kind in "biuf" else found.astype(np.float64)  # objects: None is NaN
+    return found if found.dtype.kind in "biuf" else found.astype(np.float64)  # objects: None becomes NaN
 
 
 def _from_arrow(values, name: str, keep: bool) -> np.ndarray:

@@ -149,7 +149,7 @@ def _group_rows(finding: Finding) -> List[dict]:
 
 
 def _plot_attribute(panel, table, metric: str, attribute: str) -> None:
-    """Points with bars, the predictions beside each other; no lines between groups."""
+    """Draws points with bars, the predictions beside each other, without lines between groups."""
     predictions = list(dict.fromkeys(table.index.get_level_values("prediction")))
     labels = list(dict.fromkeys(table.index.get_level_values("group")))
     for k, prediction in enumerate(predictions):

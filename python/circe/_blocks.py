@@ -1,4 +1,4 @@
-"""For more rows than can be compared with each other at once: random samples, and measures as means over random blocks."""
+"""If there are too many rows to compare all pairs: random samples, and measures as means over random blocks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from . import _arrays, _columns, _kernels, _measures, _native, _runtime, errors
 from ._mean import _whole
 
-_ROWS_STREAM = 0x726F7773  # that of the command's --rows: the same seed takes the same rows
-_REGRESSED_ROWS, _SAMPLE_ROWS = 2048, 8192  # as of the command
+_ROWS_STREAM = 0x726F7773  # as for the command's --rows: the same seed takes the same rows
+_REGRESSED_ROWS, _SAMPLE_ROWS = 2048, 8192  # as in the command
 _CANCELLED = 10  # CIRCE_ERR_CANCELLED
 
 
@@ -46,7 +46,7 @@ def sample_rows(n: int, rows: int, seed: int = 0) -> np.ndarray:
 
 
 def _settled(name: str, x, y, z, options: Dict[str, Any]) -> Dict[str, Any]:
-    """The options with every width and ridge chosen, on these rows: the same for every block."""
+    """The options with every width and ridge chosen on these rows, so that every block uses the same."""
     context, settled = _runtime.context(), dict(options)
     mean = options.get("mean") is not None
     variables = {"circe": "x", "circe-spectral": "x", "hscic": "x" if mean else "xz", "gcm": "", "nocco": "xyz",
@@ -115,7 +115,7 @@ def blocks(name: str, x, y=None, z=None, *, rows: Optional[int] = None, block_ro
         try:
             value[0] = float(_measures.measure(name, *take(np.ctypeslib.as_array(index, (count,))), **settled))
             return 0
-        except BaseException as error:  # goes on where Python is again
+        except BaseException as error:  # raised again once Python is back
             failure.append(error)
             return _CANCELLED
 

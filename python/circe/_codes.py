@@ -1,4 +1,4 @@
-"""Rows of y and z for the losses of a training loop, from what is no tensor: columns of tables, text, categoricals, Arrow, lists."""
+"""Rows of y and z for losses, from data other than tensors: columns of tables, text, categoricals, Arrow, lists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def numbers(values, name: str, mean: Optional[ConditionalMean], kernel: Optional
 
 
 def _is_delta(kernel: KernelLike, name: str, column: int) -> bool:
-    """Whether it compares this column for equality and does nothing else with it."""
+    """Whether the kernel only compares this column for equality."""
     handle, library = _kernels.parse(_runtime.context(), kernel, f"kernel_{name}"), _native.library()
     factor, kinds = _native.KernelFactor(), set()
     for i in range(library.circe_kernel_n_factors(handle.pointer)):

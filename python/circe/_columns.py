@@ -1,8 +1,8 @@
 """What a column of a table is: numbers, or categories. The rules, and the words, are those of the command.
 
-A column is categories where its dtype says so (pandas' and polars' categoricals), or where it holds text of which no cell is a
-number. Text that is all numbers is numbers. A column that mixes numbers and text is refused, and so are missing cells, unless
-they are to be kept as NaN.
+A column is categories if its dtype says so (pandas' and polars' categoricals), or if it contains text and no cell is a
+number. Text that is all numbers is numbers. A column that mixes numbers and text is refused, and so are missing cells,
+unless they are to be kept as NaN.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MISSING = {"", "?", "na", "n/a", "nan", "-nan", "null"}
 _FEW = 3
 
 Texts = Optional[List[str]]
-NUMBERS = (Real, Decimal)  # the types of cells that are numbers; what databases give is decimal
+NUMBERS = (Real, Decimal)  # the types of cells that are numbers; databases return decimals
 
 
 class Coded(np.ndarray):

@@ -1,4 +1,4 @@
-"""Predictions from y by any regressor with fit and predict, each row's by a fit that did not see it."""
+"""Predictions from y by any regressor with fit and predict; each row is predicted by a fit that did not see it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _fresh(regressor):
 
 
 def _folds(n: int, folds: int, seed: int, groups, times) -> np.ndarray:
-    """The part of each row. Rows that depend on each other are in one: whole groups, or stretches of time."""
+    """The fold of each row. Rows that depend on each other share one: whole groups, or stretches of time."""
     kind, units = (("groups", groups) if groups is not None else ("times", times) if times is not None
                    else ("rows", np.arange(n)))
     names, unit = np.unique(units, return_inverse=True)

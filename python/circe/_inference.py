@@ -24,7 +24,7 @@ from ._records import Record, panels
 
 Grid = Union[float, Sequence[float], None]
 
-_LEAST_REPETITIONS = 20  # of calibrate, and half-samples of effects: less says nothing
+_LEAST_REPETITIONS = 20  # of calibrate, and half-samples of effects: fewer say nothing
 
 
 # ---- results ------------------------------------------------------------------------------------------------------------
@@ -198,11 +198,11 @@ def _parsed(function: str, text, name: str) -> int:
     return number.value
 
 
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")  # with or without a time after it: such texts sort as the dates do
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")  # a time may follow: such texts sort like their dates
 
 
 def _moments(time):
-    """Dates, also those in text, as numbers in their order."""
+    """Converts dates, including those in text, to numbers in their order."""
     array = np.asarray(time) if time is not None else None
     if array is None or array.dtype.kind not in "MOUS":
         return time
@@ -223,7 +223,7 @@ def _moments(time):
 
 
 def _texts(array) -> Optional[Sequence[str]]:
-    """The words of the first column; None: it holds numbers."""
+    """The words of the first column; None: it contains numbers."""
     categories = getattr(array, "categories", ())
     return categories[0] if len(categories) else None
 
@@ -287,7 +287,7 @@ class _Problem:
         options.seed, options.skip_checks = _whole(seed, "seed", 0), not checks
         self.keep: List[Any] = []
         self.of_rows: Dict[str, np.ndarray] = {}
-        self.regressors: Sequence[Optional[str]] = (None, None)  # the names of the caller's
+        self.regressors: Sequence[Optional[str]] = (None, None)  # the names of the caller's regressors
         self.arrays: Dict[str, np.ndarray] = {}
         self.mat_x = self._view(x, "x")
         self.mat_y = None if y is None else self._view(y, "y")
@@ -370,7 +370,7 @@ class _Problem:
             try:
                 _native.check(status, subject)
             except errors.DataError as error:
-                if self.imputes:  # a NaN is nothing to explain
+                if self.imputes:  # a NaN needs no explanation
                     raise
                 raise _arrays.explained(error, self.arrays) from None
 
@@ -449,7 +449,7 @@ setattr(test, "__test__", False)  # pytest: not one of yours
 
 
 def _crossfitted(x, y, z, folds: int, options: Dict[str, Any]) -> _Problem:
-    """The problem with predictions of x and z by regressors that are the caller's."""
+    """The problem with predictions of x and z by the caller's regressors."""
     regressors = _crossfit.pair(options.pop("regressor"))
     if options["method"] not in ("gcm", "wgcm"):
         raise errors.ArgumentError(f"regressor is for the methods gcm and wgcm, not for {options['method']!r}")
@@ -534,7 +534,7 @@ def effects(x, y, z, *, draws: int = 200, along: Optional[int] = 0, points: int 
                        width=width, ridge=ridge, transform=transform, missing=missing)
     found = _native.Effects()
     column = None if along is None or problem.mat_y is None else _whole(along, "along", 0)
-    problem.call("circe_test_effects", draws, found)  # first: it says what is wrong with the data
+    problem.call("circe_test_effects", draws, found)  # first, because it reports what is wrong with the data
     where = None if column is None else _along(problem, column, points)
     return _record(found, Effects, kpc=_record(found.kpc, Effect), circe=_record(found.circe, Effect), along=where)
 

@@ -1,7 +1,7 @@
 """Training and prediction in this process: one call of libcirce_jobs each.
 
 Data are tables in memory (_tables.py) or the path of a file; options are those of the command, by name (_options.py). The
-signatures and the documentation of jobs are made of the library's own tables when this file is imported.
+signatures and the documentation of jobs come from the library's own tables when this file is imported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class JobWarning(UserWarning):
 
 
 class _Watch:
-    """Someone who watches a job: `progress(done, text)` may return True to stop it, and so does Ctrl-C."""
+    """Watches a job: `progress(done, text)` may return True to stop it; Ctrl-C stops it too."""
 
     def __init__(self, progress: Optional[Progress]):
         if progress is not None and not callable(progress):
@@ -45,7 +45,7 @@ class _Watch:
     def _progress(self, user, done: float, text: Optional[bytes]) -> int:
         try:
             stop = self.progress is not None and self.progress(done, (text or b"").decode(errors="replace"))
-        except BaseException as failure:  # goes on where Python is again
+        except BaseException as failure:  # raised again once Python is back
             self.failure, stop = failure, True
         return 1 if stop or _runtime.is_stopping() else 0
 
@@ -68,7 +68,7 @@ class Job:
         self.context = _runtime.context()
 
     def _of_table(self, table: Table, options: Dict[str, Any]) -> Dict[str, Any]:
-        """Arrays by their columns."""
+        """The options, with the names of arrays in lists replaced by those of their columns."""
         rows = self.schema.by_name
         return {name: table.expanded(value) if name in rows and rows[name].kind == "list" else value
                 for name, value in options.items()}
@@ -117,7 +117,7 @@ def _described(job: str, *left_out: str) -> Callable[[Function], Function]:
         own = [p for p in inspect.signature(function).parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
         try:
             rows = schema(job)
-        except errors.VersionError:  # said when it is called
+        except errors.VersionError:  # raised when the function is called
             return function
         function.__signature__ = rows.signature(own, left_out, function.__annotations__.get("return", inspect.Signature.empty))
         function.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{rows.documentation(left_out)}\n"

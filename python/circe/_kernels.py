@@ -138,7 +138,7 @@ def bound(context: _runtime.Context, kernel: KernelLike, sigma2, points, variabl
     `points`, a view. Those that do not depend on points are kept."""
     try:
         found = context.kernels.get((kernel, None if sigma2.__class__ is str else sigma2))
-    except TypeError:  # not hashable, and so no kernel and no number
+    except TypeError:  # not hashable, so neither a kernel nor a number
         found = None
     if found is not None:
         return found

@@ -68,7 +68,7 @@ class Answers(Record, Sequence):
 
 
 def _columns(value, name: str, number: int) -> Optional[bytes]:
-    """A list of columns as the command line has it."""
+    """A list of columns, as the command line writes it."""
     if value is None:
         return None
     if isinstance(value, (str, int)):

@@ -44,7 +44,7 @@ def _grid(values, name: str):
 
 
 def _copied(values, shape) -> np.ndarray:
-    """A table of the library; NaN where a model from a file has none."""
+    """Copies a table of the library; NaN if a model from a file has none."""
     return np.ctypeslib.as_array(values, shape).copy() if values else np.full(shape, np.nan)
 
 
@@ -158,7 +158,7 @@ class ConditionalMean:
         return self
 
     def _fit(self, y, z):
-        """Fits and adopts the model; the arrays that were viewed."""
+        """Fits and adopts the model. Returns the arrays that were viewed."""
         mat_y, keep_y = _arrays.view(y, "y")
         mat_z, keep_z = _arrays.view(z, "z")
         context, library = _runtime.context(), _native.library()
@@ -236,14 +236,14 @@ class ConditionalMean:
         return options, (sigma2, ridge)
 
     def _adopt(self, model: Model) -> None:
-        """Take over a fitted model and say what it is in attributes."""
+        """Takes over a fitted model and describes it in attributes."""
         library, handle = _native.library(), model.handle
         pointer, info, table = handle.pointer, model.info, _native.LooTable()
         _native.check(library.circe_cme_get_loo(pointer, table))
         shape = (table.n_sigma2_y, table.n_ridge)
         before, self._model = getattr(self, "_model", None), model
         _runtime.changed()
-        del before  # lives until others know that it is another's
+        del before  # kept until others know about the new model
         self.loo_ = LooTable(*(_copied(values, size) for values, size in (
             (table.sigma2_y, shape[:1]), (table.ridge, shape[1:]), (table.error, shape), (table.ridge_used, shape))))
         self.method_ = _METHOD_NAMES[info.method]
@@ -335,7 +335,7 @@ class ConditionalMean:
         return mean
 
     def _parameters_from_model(self) -> None:
-        """Parameters with which fit() would choose what the file holds."""
+        """Parameters with which fit() would choose what the file contains."""
         self.kernel_y, self.kernel_z = self.kernel_y_, self.kernel_z_
         self.sigma2_z, self.ridge, self.method = None, self.ridge_, self.method_
 
@@ -390,7 +390,7 @@ class ResidualFeatures:
             raise errors.DTypeError(f"mean is {type(mean).__name__}; it must be a fitted ConditionalMean")
         mat_y, keep_y = mean._view(y, "y")
         mat_z, keep_z = mean._view(z, "z")
-        self.mean = copy.copy(mean)  # as it is now, whoever fits it again
+        self.mean = copy.copy(mean)  # as it is now, even if it is fitted again
         self.dtype = np.dtype(np.float64 if dtype is None else dtype)
         code = {"float32": _native.FLOAT32, "float64": _native.FLOAT64}.get(self.dtype.name)
         if code is None:
@@ -423,7 +423,7 @@ class ResidualFeatures:
         """Frees the features now, or once no array of them is in use. Any later use raises ClosedError."""
         handle, self._handle, self._views = self._handle, None, None
         _runtime.changed()
-        del handle  # lives until others know that it is closed
+        del handle  # kept until others know that it is closed
 
     def _get(self):
         handle, views = self.handle, self._views
@@ -464,7 +464,7 @@ class ResidualFeatures:
 
 def _features_again(mean: ConditionalMean, y: np.ndarray, z: np.ndarray, dtype) -> ResidualFeatures:
     plain = copy.copy(mean)
-    plain._categories = {}  # y and z are its codes already
+    plain._categories = {}  # y and z are already codes
     made = ResidualFeatures(plain, y, z, dtype)
     made.mean = mean
     return made

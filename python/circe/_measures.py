@@ -84,18 +84,17 @@ def transform(values, kind: str = "normal-scores") -> np.ndarray:
     return found
 
 
-_LONG = 256  # rows; of fewer no measure takes long
+_LONG = 256  # rows; with fewer, no measure takes long
 _at_once = contextlib.nullcontext()
 
 
 def _long(x):
-    """Ctrl-C ends what may take long."""
+    """Lets Ctrl-C end a call that may take long."""
     return _runtime.interruptible() if hasattr(x, "__len__") and len(x) >= _LONG else _at_once
 
 
 def _options_of_rows(*own: str) -> Callable[[Callable[..., Measurement]], Callable[..., Measurement]]:
-    """Gives a measure the options `missing` and, where `own` names it, `transform`: both look at the rows of all its variables
-    together."""
+    """Gives a measure the options `missing` and, if `own` names it, `transform`: both need the rows of all data."""
 
     def decorate(function: Callable[..., Measurement]) -> Callable[..., Measurement]:
         signature = inspect.signature(function)
@@ -105,7 +104,7 @@ def _options_of_rows(*own: str) -> Callable[[Callable[..., Measurement]], Callab
 
         @functools.wraps(function)
         def measured(*given, **options):
-            if "missing" not in options and "transform" not in options:  # the common case, and the quick one
+            if "missing" not in options and "transform" not in options:  # the common case is quick
                 try:
                     with _long(given[0] if given else options.get("x")):
                         return function(*given, **options)
@@ -124,7 +123,7 @@ def _options_of_rows(*own: str) -> Callable[[Callable[..., Measurement]], Callab
 
 
 def _measured_rows(function, options: dict, variables: Sequence[str], missing: str, kind: str) -> Measurement:
-    """The measure of the rows that are complete, or of ranks."""
+    """The measure of complete rows, or of ranks."""
     given, kept = {name: options[name] for name in variables if name in options}, None
     if _arrays.drops(missing):
         given, kept = _arrays.dropped(**given)
@@ -135,7 +134,7 @@ def _measured_rows(function, options: dict, variables: Sequence[str], missing: s
         given = {name: None if values is None else transform(values, kind) for name, values in given.items()}
     with _long(given["x"]):
         found = function(**{**options, **given})
-    if kept is not None and found.grad is not None:  # rows that are left out change nothing
+    if kept is not None and found.grad is not None:  # rows that are left out have no gradient
         grad = np.zeros((len(kept), *found.grad.shape[1:]), found.grad.dtype)
         grad[kept], found.grad = found.grad, grad
     return found
@@ -146,7 +145,7 @@ _NO_VIEW = _native.mat(0, 0, 0, 0, _native.FLOAT64)
 
 
 def _object(context: _runtime.Context, kind: str, kernels: tuple, mean, features, numbers: tuple):
-    """(measure, what it borrows) of these settings in this thread, made where it is not kept. It works in the context's
+    """(measure, what it borrows) of these settings in this thread, made if it is not kept. It works in the context's
     scratch, so keeping it costs little. The caller holds both until the end of a call: another thread may fit the mean again
     or close it. `kernels` of x, y and z, or None; `numbers`: (field, value) pairs of its options."""
     model = None if mean is None else mean.model.handle
@@ -166,7 +165,7 @@ def _object(context: _runtime.Context, kind: str, kernels: tuple, mean, features
         if field != "ridge":
             setattr(options, field, number)
     measure = _runtime.make("circe_measure_create", "circe_measure_destroy", context.pointer, options,
-                            parents=[context.workspace])  # not the mean, which may be closed before
+                            parents=[context.workspace])  # not the mean, which may be closed earlier
     if model is not None:
         _native.check(library.circe_measure_set_mean(measure.pointer, model.pointer))
     if features is not None:
@@ -194,7 +193,7 @@ def _found(kind: str, views: dict, kernels: tuple, grad: bool, numbers: tuple = 
 
 def _given_mean(kind: str, x, y, z, mean: ConditionalMean, kernel_x, sigma2_x, grad: bool, dtype, numbers: tuple = (),
                 estimator: Optional[str] = None) -> Measurement:
-    """A measure by the conditional mean of a holdout."""
+    """A measure that uses the conditional mean of a holdout."""
     _model(mean, kind)
     views = {"x": _arrays.view(x, "x", _dtype(dtype)), "y": mean._view(y, "y"), "z": mean._view(z, "z")}
     kernel = _bound(views, "x", kernel_x, sigma2_x)
@@ -304,7 +303,7 @@ def _single(grid) -> bool:
 
 
 def _settle(context, y, z, kernel_y, kernel_z_text, sigma2_y, ridge):
-    """(kernel of y, ridge, what was chosen): as given where there is one of each, else by leave-one-out on these rows, for
+    """(kernel of y, ridge, what was chosen): as given if there is one of each, else by leave-one-out on these rows, for
     the regression of z's kernel features (gcm: of z itself)."""
     mat_y, _ = y
     kernel_y = _columns.kernel_of(kernel_y, y[1])
@@ -413,7 +412,7 @@ def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike
         for field, number in _how(method, tolerance):
             setattr(options.batch, field, number)
     if mean is not None:
-        alive = _model(mean, "gcm").handle  # to the end of the call, whoever closes it
+        alive = _model(mean, "gcm").handle  # alive until the end of the call, even if it is closed
         options.holdout = alive.pointer
     if previous is not None:
         parts = _arrays.several(previous, "previous", 2, "a pair (x, y)")

@@ -56,7 +56,7 @@ class Model:
     def close(self) -> None:
         handle, self._handle = self._handle, None
         _runtime.changed()
-        del handle  # lives until others know that it is closed
+        del handle  # kept until others know that it is closed
 
 
 def save_bytes(pointer: int) -> bytes:

@@ -1,8 +1,8 @@
-"""The C ABI of libcirce and libcirce_jobs, through ctypes: one place that says what every function takes.
+"""The C ABI of libcirce and libcirce_jobs, through ctypes: the one place that declares every function.
 
 Structures mirror include/circe/*.h field by field; python/tests/test_native.py compares both. Nothing is loaded before the first
 call, functions get their signature when they are first used, and the library's version is compared once at loading.
-ctypes releases the GIL for the time of every call.
+ctypes releases the GIL during every call.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Allocator(ctypes.Structure):
     _fields_ = [("allocate", c_void_p), ("release", c_void_p), ("user", c_void_p)]
 
 
-# Called during long work; what it returns, if not 0, ends it. The library hands over a stage and numbers, which nobody here
-# looks at: a function may take fewer arguments than it is called with.
+# The library calls it during long work; a result other than 0 ends the work. It ignores the stage and numbers that the
+# library passes: a function may take fewer arguments than it is called with.
 Progress = ctypes.CFUNCTYPE(c_int)
 
 
@@ -123,7 +123,7 @@ class BlockResult(ctypes.Structure):
                 ("seconds", c_double)]
 
 
-# The measure of some rows: what it returns, if not 0, ends the work.
+# Computes the measure of some rows; a result other than 0 ends the work.
 BlockFn = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_int64), c_int64, POINTER(c_double))
 
 
@@ -239,7 +239,7 @@ _handle, _out, _mat, _text = c_void_p, POINTER(c_void_p), c_void_p, c_char_p
 _value = POINTER(c_double)
 _index = c_void_p  # int64_t *
 
-# Every function that is called from here: what it returns ("status", or a C type), and what it takes.
+# Every function that Python calls: its result ("status", or a C type) and its arguments.
 SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_version": (_text,),
     "circe_build_info": (_text,),
@@ -321,7 +321,7 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_test_effects": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), c_int64, POINTER(Effects)),
     "circe_test_along": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), c_int64, c_int64, c_void_p, c_void_p,
                          c_void_p, c_void_p, c_void_p),
-    # on a GPU: pointers are of the device
+    # on a GPU: pointers refer to the device
     "circe_cuda_open": ("status", _handle, c_int, c_void_p, _out),
     "circe_cuda_close": (None, _handle),
     "circe_cuda_scale_bytes": (c_size_t, c_int64, c_int64),
@@ -342,7 +342,7 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_cuda_residual_features": ("status", _handle, _handle, _mat, _mat, _mat, c_void_p),
 }
 
-# The same of libcirce_jobs.
+# The same for libcirce_jobs.
 JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_schema_of": (POINTER(Schema), _text),
     "circe_schema_nearest": (_text, POINTER(Schema), _text),
@@ -410,7 +410,7 @@ class Library:
 
 
 def _library_path() -> str:
-    """CIRCE_LIBRARY, what the wheel brought, or what the system's loader finds."""
+    """CIRCE_LIBRARY, the library of the wheel, or the one that the system's loader finds."""
     named = os.environ.get("CIRCE_LIBRARY")
     if named:
         return named

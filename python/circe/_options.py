@@ -1,7 +1,8 @@
-"""The options of jobs, from the library's own tables: what they are called, what they take, and how they are set.
+"""The options of jobs, from the library's own tables: their names, their types, and how to set them.
 
-A job's options are rows (include/circe/options.h), read when the job is first asked for. Signatures, documentation and errors
-are made of them, so that a new row needs no line here. Names have underscores where the command line has dashes.
+A job's options are rows (include/circe/options.h), read when the job is first used. Signatures, documentation and
+errors are made from them, so that a new row needs no line here. Names have underscores where the command line has
+dashes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Results as people see them: one line in a terminal, a table in a notebook, a picture by matplotlib."""
+"""How results look: one line in a terminal, a table in a notebook, a picture by matplotlib."""
 
 from __future__ import annotations
 

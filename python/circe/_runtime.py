@@ -1,10 +1,10 @@
-"""Contexts: one for each thread of Python, made when it is first needed; threads, fork, and the life of C objects.
+"""Contexts, one per thread of Python, made when first needed; threads, fork, and the lifetime of C objects.
 
-A C object must be destroyed before the context it came from, also at the interpreter's end and when a thread ends before an
-object that it made: Handle sees to that.
+A C object must be destroyed before its context, even when the interpreter exits or when a thread ends before an object
+that it made: Handle ensures that.
 
-A child of fork() goes on with the contexts and models that it inherited: the library starts threads of its own there. Only
-what another thread of the parent may have held at that moment, locks, is made anew.
+A child of fork() continues with the contexts and models that it inherited: the library starts its own threads there.
+Only locks are made again, because another thread of the parent may have held them at that moment.
 """
 
 from __future__ import annotations
@@ -97,14 +97,14 @@ class Context:
 
 
 class _Asked:
-    """Added up, it is 1 where the call of this thread is to end. That runs Python, and with it the handlers of signals."""
+    """Adds 1 to a sum if the call of this thread should end. Adding runs Python, and with it the signal handlers."""
 
     def __radd__(self, other: int) -> int:
         return other + getattr(_local, "stop", 0)
 
 
-# One function for all contexts: those of the library live as long as a model that was made in them, longer than a Context. It
-# runs no Python but inside interruptible(): elsewhere Ctrl-C would be raised in it, and be lost.
+# All contexts share one function: those of the library live as long as a model that was made in them, longer than a
+# Context. It runs Python only inside interruptible(): elsewhere it would raise the Ctrl-C, which would be lost.
 _asked: list = []
 _progress = _native.Progress(functools.partial(sum, _asked))
 
@@ -145,9 +145,9 @@ def interruptible():
 
 _threads = 0
 _generation = 0
-forks = 0  # between the process that loaded this and this one
+forks = 0  # the number of forks since this module was loaded
 _count = itertools.count(1)
-changes = 0  # grows when a context or an object of the library may be another than before; see changed()
+changes = 0  # grows when a context or an object of the library may have been replaced; see changed()
 
 
 def changed() -> None:
@@ -160,7 +160,7 @@ def context() -> Context:
     """This thread's context."""
     found = getattr(_local, "context", None)
     if found is None or found.generation != _generation:
-        generation = _generation  # first: a number that is set from here on makes another
+        generation = _generation  # read first, so that a later change makes a new context
         found = _local.context = Context(_threads, generation)
     return found
 
@@ -203,7 +203,7 @@ def set_threads(n: int) -> None:
     """
     global _threads, _generation
     _threads = _number_of_threads(n)
-    _generation = next(_count)  # not += 1: several threads may be here
+    _generation = next(_count)  # not += 1, because several threads may run this
     changed()
 
 

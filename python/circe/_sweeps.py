@@ -1,6 +1,6 @@
 """Many trainings in this process: sweeps over options, and the experiments of the paper.
 
-Runs are threads of the library, each with a context of its own; Python waits for them without its lock.
+Runs are threads of the library, each with its own context; Python waits for them without its lock.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _values(over) -> Dict[str, List[Any]]:
 
 
 class _SweepJob(Job):
-    """Its errors speak of options of the sweep too."""
+    """A job whose errors also name options of the sweep."""
 
     def check(self, status: int) -> None:
         try:

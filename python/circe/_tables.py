@@ -1,4 +1,4 @@
-"""Tables in memory for the library's jobs: columns with names, from what people have.
+"""Tables in memory for the library's jobs: named columns from users' data.
 
 pandas and polars frames, pyarrow tables, dictionaries of columns, NumPy's structured arrays, and arrays of two dimensions,
 whose columns are called 0, 1, ... Numbers go as numbers (NaN, None and masks: missing) and everything else as text, which the
@@ -64,7 +64,7 @@ class Table:
         return [part for name in value for part in self.arrays.get(name, [name])]
 
 
-# ---- what holds columns -------------------------------------------------------------------------------------------------
+# ---- kinds of tables ----------------------------------------------------------------------------------------------------
 
 
 def is_table(data) -> bool:
@@ -94,7 +94,7 @@ def _columns_of(data) -> Iterator[Tuple[Any, Any]]:
 
 
 def _listed(values, name):
-    """A sequence; what is no sequence is refused."""
+    """Returns a sequence, and refuses everything else."""
     if _is_arrow_column(values):
         return _arrays.arrow(values, name)
     if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
@@ -121,7 +121,7 @@ Cells = List[Optional[bytes]]
 
 
 def _read(values, name: str, named: bool = False) -> Tuple[Optional[np.ndarray], Cells, bool]:
-    """(numbers or None, texts, whether its dtype says that it is categories). named: whatever is not numbers by its dtype is."""
+    """(numbers or None, texts, whether its dtype says categories). named: all dtypes but numbers are categories."""
     if _arrays.is_torch(values):
         values = _arrays._from_torch(values, name)
     if isinstance(values, np.ma.MaskedArray):
@@ -143,7 +143,7 @@ def _read(values, name: str, named: bool = False) -> Tuple[Optional[np.ndarray],
 
 
 def _is_arrow_column(values) -> bool:
-    """pandas and polars also speak Arrow, and are read by their own dtypes."""
+    """Excludes pandas and polars, which also speak Arrow but are read by their own dtypes."""
     return _arrays.is_arrow(values) and type(values).__module__.partition(".")[0] not in ("pandas", "polars")
 
 

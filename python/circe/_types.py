@@ -49,7 +49,7 @@ def _type_of(column) -> str:
 
 
 def _given_types(types: Types, names: Sequence[Hashable], found: List[str]) -> List[str]:
-    """What the user says, over what the dtypes say."""
+    """The user's types, which override those of the dtypes."""
     if types is None:
         return found
     if not isinstance(types, Mapping):
@@ -67,7 +67,7 @@ def _given_types(types: Types, names: Sequence[Hashable], found: List[str]) -> L
 
 
 def _codes(column, kind: str, name: Hashable) -> np.ndarray:
-    """Numbers of a column: categories by their code, ordered ones in their order. Missing cells are NaN."""
+    """A column as numbers: the codes of categories, in order if they are ordered. Missing cells are NaN."""
     if kind == "ordered" and hasattr(getattr(column, "cat", None), "codes"):  # pandas: in the order of its categories
         codes = np.asarray(column.cat.codes, float)
         return np.where(codes < 0, np.nan, codes)
@@ -84,7 +84,7 @@ def _codes(column, kind: str, name: Hashable) -> np.ndarray:
 
 
 def _order(word: str) -> Tuple[bool, float, str]:
-    """Numbers by their size, before other words."""
+    """Sorts numbers by size, before other words."""
     number = _columns.number_of(word)
     return number is None, number or 0.0, word
 
@@ -137,7 +137,7 @@ class ColumnTest:
         return "*".join(f"{k}:{'delta' if self.types[c] == 'category' else 'gaussian'}" for k, c in enumerate(columns))
 
     def __call__(self, x, z, given=()) -> _inference.TestResult:
-        if self._memory is None:  # in the thread that tests
+        if self._memory is None:  # made in the thread that tests
             self._memory = _inference.TestMemory()
         parts = {"x": self._columns(x), "y": sorted(self._columns(given)), "z": self._columns(z)}
         used = [c for columns in parts.values() for c in columns]

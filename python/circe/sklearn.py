@@ -12,11 +12,11 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 
 from . import _arrays, _columns, _jobs, _measures, _runtime, _tables, errors
 
-_VALIDATION_ROWS = 10  # the least that an error is reported on
+_VALIDATION_ROWS = 10  # the fewest rows to report an error on
 
 
 def _validated(estimator, X, **options):
-    """X checked, with n_features_in_ and feature_names_in_ set or compared; scikit-learn 1.6 moved the function."""
+    """Checks X, and sets or compares n_features_in_ and feature_names_in_; scikit-learn 1.6 moved the function."""
     try:
         from sklearn.utils.validation import validate_data
     except ImportError:
@@ -28,7 +28,7 @@ def _validated(estimator, X, **options):
 
 
 def _columns_of(values) -> Optional[Dict[Any, Any]]:
-    """The columns of a frame that is not all numbers, by name; None: to be taken as an array of numbers."""
+    """The columns of a frame that is not all numbers, by name; None: X is an array of numbers."""
     if not hasattr(values, "columns") or not hasattr(values, "__getitem__"):
         return None
     columns = list(_tables._columns_of(values))
@@ -48,7 +48,7 @@ def _is_numbers(column) -> bool:
 
 
 def _unmasked(values, name: str):
-    """What a mask hides is missing; scikit-learn would take the numbers that it hides."""
+    """Makes masked cells missing; scikit-learn would use the numbers under the mask."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
     hidden = np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1)
@@ -366,7 +366,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantNetwork):
 
 
 def _class_names(classes: np.ndarray) -> List[str]:
-    """Words for classes that no table reads as numbers or as missing: their own texts where they are such."""
+    """Words for classes that no table reads as numbers or as missing: the classes' own texts if possible."""
     texts = [str(c) for c in classes]
     words = all(isinstance(c, str) and c.strip() == c and not _columns._is_missing(c) and _columns.number_of(c) is None
                 and not _columns.looks_like_number(c) for c in classes)

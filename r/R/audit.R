@@ -75,7 +75,7 @@ groups_of <- function(findings) {
   do.call(rbind_filled, rows)
 }
 
-# Rows of frames that may lack columns of each other.
+# Binds rows of frames that may lack columns of each other.
 rbind_filled <- function(...) {
   frames <- list(...)
   every <- unique(unlist(lapply(frames, names)))

@@ -1,6 +1,6 @@
 # R's vectors as columns of the library's tables: numbers as doubles, factors and texts as factors.
 
-# A vector as a column. `ordered`: what becomes of ordered factors.
+# Turns a vector into a column. `ordered` says how to treat ordered factors.
 column <- function(values, name, ordered, call) {
   if (is.character(values)) return(words(factor(values), name))
   if (is.ordered(values) && ordered == "scores") return(as.double(values))
@@ -16,7 +16,7 @@ column <- function(values, name, ordered, call) {
   values
 }
 
-# The library takes an empty text for a missing one; in R it is a word like others.
+# The library takes an empty text for a missing one; in R it is a word like any other.
 words <- function(values, name) {
   values <- factor(values, ordered = FALSE)
   empty <- levels(values) == ""
@@ -50,7 +50,7 @@ threads_of <- function(threads, call) {
   as.integer(threads)
 }
 
-# The seed as a number; NULL: one of R's generator, so that set.seed() governs it.
+# The seed as a number; NULL: drawn from R's generator, so that set.seed() governs it.
 seed_of <- function(seed, call) {
   if (is.null(seed)) return(sample.int(.Machine$integer.max, 1))
   if (!is.numeric(seed) || length(seed) != 1 || is.na(seed) || seed != round(seed) || seed < 0 || seed > 2^53)
@@ -58,7 +58,7 @@ seed_of <- function(seed, call) {
   seed
 }
 
-# Runs a job on columns: its result as a list.
+# Runs a job on columns, and returns its result as a list.
 run <- function(job, word, columns, options, threads, call, report = NULL, model = NULL) {
   folder <- if (!is.null(report)) folder_of(report, call)
   categories <- categories_of(columns)

@@ -1,4 +1,4 @@
-# What goes wrong, as conditions: class "circe_error", and one for each status of the library.
+# Errors as conditions: class "circe_error", and one class per status of the library.
 
 statuses <- c("argument", "shape", "value", "memory", "numeric", "rank", "io", "format", "unsupported", "cancelled", "device",
               "write")
@@ -8,7 +8,7 @@ refuse <- function(call, ..., status = "argument") {
                  list(message = paste0(...), call = call)))
 }
 
-# A result of the library, or the error that it is.
+# Returns a result of the library, or raises its error.
 checked <- function(result, job, call) {
   if (!is.list(result) || !identical(names(result), c("status", "text"))) return(result)
   if (result$status == -1L) interrupted()
@@ -16,7 +16,7 @@ checked <- function(result, job, call) {
   refuse(call, rows_from_one(in_words_of_r(result$text, job)), status = status)
 }
 
-# As R itself does where the user interrupts it: handlers of tryCatch(interrupt = ) are found, else the work ends.
+# Does what R does on an interrupt: calls handlers of tryCatch(interrupt = ), or else ends the work.
 interrupted <- function() {
   signalCondition(structure(class = c("interrupt", "condition"), list(message = "interrupted", call = NULL)))
   if (!interactive()) stop("the user interrupted the work", call. = FALSE)

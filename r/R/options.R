@@ -1,4 +1,4 @@
-# Options of the library's jobs, from its own table: their names, what they take, and their texts.
+# Options of the library's jobs, from its own table: their names, types and texts.
 
 schemas <- new.env(parent = emptyenv())
 
@@ -12,7 +12,7 @@ schema <- function(job) {
   schemas[[job]]
 }
 
-# What R's functions set themselves, or what R has its own words for.
+# Options that R's functions set themselves, or that R spells in its own way.
 own_options <- list(
   test = c("x", "y", "z", "data", "columns_x", "columns_y", "columns_z", "categories", "na", "decimal", "missing", "weights",
            "auxiliary_y", "auxiliary_z"),
@@ -42,7 +42,7 @@ print.circe_options <- function(x, ...) {
   invisible(x)
 }
 
-# Options of a text of the library as R writes them: --test-share 0.5 is test_share = 0.5.
+# Rewrites the options in a text of the library as R writes them: --test-share 0.5 becomes test_share = 0.5.
 in_words_of_r <- function(text, job) {
   rows <- schema(job)
   for (i in order(-nchar(rows$name))) {
@@ -59,7 +59,7 @@ in_words_of_r <- function(text, job) {
   text
 }
 
-# The texts of a list of options, by the names of the library.
+# The texts of a list of options, by the library's names.
 option_texts <- function(job, given, call) {
   rows <- schema(job)
   given <- given[!vapply(given, is.null, NA)]

@@ -53,7 +53,7 @@ called <- function(name, call) {
 
 left_out <- function(n) paste(n, if (n == 1) "row with a missing value was left out." else "rows with missing values were left out.")
 
-# Its name in a table of names, or where a newer library has another, that itself.
+# The name of a word in a table, or the word itself if only a newer library knows it.
 called_in <- function(names, word) if (word %in% base::names(names)) names[[word]] else word
 
 one_of <- function(value, words, name, call) {
@@ -62,7 +62,7 @@ one_of <- function(value, words, name, call) {
   value
 }
 
-# A result of the library as R's own class. `whole`: what all tests of one call share.
+# Makes a result of the library an R object. `whole`: what all tests of one call share.
 htest_of <- function(result, found, whole) {
   base <- list(method = called_in(test_methods, result$method), data.name = named_so(found$labels), n = whole$n, dropped = found$dropped,
                seed = whole$seed, columns = whole$columns, call_method = result$method)

@@ -1,4 +1,4 @@
-# x, z and y out of a formula x ~ z | y or of vectors, matrices and data frames: columns of one table, complete rows.
+# Takes x, z and y from a formula x ~ z | y, or from vectors, matrices and data frames: complete rows of one table.
 
 # The parts of x ~ z | y as lists of terms. Several variables are joined by +.
 parts_of <- function(formula, call) {
@@ -13,7 +13,7 @@ parts_of <- function(formula, call) {
   })
 }
 
-# The terms of a + b + c. What means more than a list of variables is refused.
+# The terms of a + b + c. Refuses everything that is not a list of variables.
 terms_of <- function(part, call) {
   if (is.call(part) && identical(part[[1]], as.name("("))) return(terms_of(part[[2]], call))
   if (is.call(part) && identical(part[[1]], as.name("+")) && length(part) == 3)
@@ -24,7 +24,7 @@ terms_of <- function(part, call) {
   list(part)
 }
 
-# `.` in a part: all columns of data that the others do not name.
+# `.` in a part stands for all columns of data that the other parts do not name.
 without_dots <- function(parts, data, call) {
   dot <- vapply(parts, function(part) any(vapply(part, identical, NA, as.name("."))), NA)
   if (!any(dot)) return(parts)

@@ -1,7 +1,7 @@
 """The losses as custom calls of XLA: _ffi.cc, compiled once against the installed jaxlib's headers, and kept.
 
-A handler of XLA is C++ that belongs to a version of jaxlib, so no wheel can carry it ready for all. Where it cannot be compiled,
-the losses go through Python (jax.pure_callback): the same numbers, on the CPU alone, and about 0.2 ms more for each step.
+A handler of XLA is C++ for one version of jaxlib, so no wheel can contain it for all. If it cannot be compiled, the
+losses go through Python (jax.pure_callback): the same numbers, only on the CPU, and about 0.2 ms more per step.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BuildWarning(UserWarning):
 
 
 def _headers() -> Optional[Path]:
-    """circe's: those of the wheel, or of the source tree."""
+    """circe's headers, from the wheel or from the source tree."""
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "_bundle" / "include", package.parents[1] / "include"):
         if (folder / "circe" / "circe.h").exists():
@@ -46,7 +46,7 @@ def _cache() -> Path:
 
 
 def _key(headers: Path) -> str:
-    """Of everything that the result depends on."""
+    """A hash of everything that the result depends on."""
     parts = hashlib.sha256(_SOURCE.read_bytes())
     for header in sorted((headers / "circe").glob("*.h")):
         parts.update(header.read_bytes())
@@ -64,7 +64,7 @@ def _command(compiler: str, headers: Path, to: str) -> List[str]:
 
 
 def _compile(headers: Path, path: Path) -> Optional[str]:
-    """Into `path`, whole or not at all. None, or what is wrong."""
+    """Compiles into `path`, completely or not at all. Returns None, or what is wrong."""
     compiler = _compiler()
     if compiler is None:
         return "there is no C++ compiler"

@@ -59,7 +59,7 @@ def _measure(plan: _plans.Plan, x, *points):
 
 
 def _forward(plan: _plans.Plan, x, *points):
-    for name, point in zip(("z", "y") if len(points) > 1 else (), reversed(points)):  # without a y, z is in its place
+    for name, point in zip(("z", "y") if len(points) > 1 else (), reversed(points)):  # without a y, z replaces it
         if point.perturbed and jnp.issubdtype(point.value.dtype, jnp.floating):
             raise errors.ArgumentError(f"{name} is differentiated, but the loss has a gradient in x only: pass "
                                        f"jax.lax.stop_gradient({name})")

@@ -1,7 +1,7 @@
-"""What a loss computes: kernels with every width, options, and the fitted objects it needs; and the two ways of calling it.
+"""What a loss computes: kernels with all widths, options, and the fitted objects it needs; and the two ways to call it.
 
-A plan of custom calls (_ffi.cc) is a number that compiled programs hold. It lives as long as the ConditionalMean or
-ResidualFeatures that it is of; one without them lives as long as the process. A program whose plan is gone says so.
+A plan of custom calls (_ffi.cc) is a number that compiled programs contain. It lives as long as its ConditionalMean or
+ResidualFeatures; without one, it lives as long as the process. A program whose plan is gone says so.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Plan:
                                           self.spec.regression, self.spec.combine, self.spec.sharpness)
         if not self.number:
             raise errors.ArgumentError(f"the library refuses {self.spec}")
-        self._handle = _runtime.Handle(self.number, shim.circe_jax_forget, *keep)  # before what it borrows is freed
+        self._handle = _runtime.Handle(self.number, shim.circe_jax_forget, *keep)  # freed before what it borrows
 
 
 _lone: Dict[Spec, Plan] = {}
@@ -70,7 +70,7 @@ def plan(spec: Spec, mean: Optional[ConditionalMean], features: Optional[Residua
 
 
 def _text(kernel, sigma2, variable: str) -> str:
-    """The kernel's text with its width; without it where that is the median of each batch of x."""
+    """The kernel's text with its width; without it if it is the median of each batch of x."""
     if variable == "x" and isinstance(sigma2, str) and sigma2 == "median":
         return _kernels.text(_kernels.parse(_runtime.context(), kernel, "kernel_x"))
     return _kernels.text(_kernels.bound(_runtime.context(), kernel, sigma2, None, variable))

@@ -1,4 +1,4 @@
-"""Handles of the library for CUDA devices: one for each stream that a thread works on, with scratch that stays.
+"""Handles of the library for CUDA devices: one per stream that a thread works on, with scratch that it keeps.
 
 Everything is queued on PyTorch's current stream; nothing here waits for the device. Tensors that only live during a call may
 be freed when it returns: PyTorch hands their memory out again in the order of the same stream.

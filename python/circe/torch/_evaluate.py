@@ -1,7 +1,7 @@
 """From tensors to value and gradient: checks, views, and the two ways PyTorch calls them.
 
-Eagerly, an autograd function: it costs the least. Under torch.compile an operator, circe::measure, with a fake
-implementation, so that the graph does not break. PyTorch before 2.4 has no such operators: there the graph breaks.
+Eager mode uses an autograd function, which costs the least. torch.compile uses an operator, circe::measure, with a fake
+implementation, so that the graph does not break. PyTorch before 2.4 lacks such operators, and its graphs break.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _rows(tensor: Tensor, name: str) -> Tensor:
     if tensor.layout is not torch.strided:
         kind = "a sparse tensor" if "sparse" in str(tensor.layout) else f"a tensor of {tensor.layout}"
         raise errors.DTypeError(f"{name} is {kind}; it must be dense: {name}.to_dense()")
-    if tensor.dim() == 2 and tensor.is_contiguous() and tensor.numel():  # the common case, and the quick one
+    if tensor.dim() == 2 and tensor.is_contiguous() and tensor.numel():  # the common case is quick
         return tensor
     if tensor.dim() == 1:
         tensor = tensor.unsqueeze(1)
@@ -89,13 +89,14 @@ def _widened(x) -> Tensor:
 
 
 def _sides(shape: torch.Size) -> Tuple[int, int]:
-    """Rows and columns; 0 and 0 of what has neither one dimension nor two."""
+    """Rows and columns; 0 and 0 unless there are one or two dimensions."""
     return shape if len(shape) == 2 else (shape[0], 1) if len(shape) == 1 else (0, 0)
 
 
 def _quick(plan: _plans.Plan, x: Tensor, y: Optional[Tensor], z: Optional[Tensor], with_grad: bool):
-    """(value, gradient) of tensors that lie as the library wants them, as those of a training step do; None for all others,
-    which are then looked at one by one. Written out: a call costs more than what is done in it, and this is every step's."""
+    """(value, gradient) of tensors whose layout suits the library, as in a training step; None for all others, which
+    are then checked one by one. The code is inlined: it runs in every step, and calls would cost more than their
+    work."""
     if y is None and not plan.uses_y:
         y = z
     if not (x.__class__ is y.__class__ is z.__class__ is Tensor and x.is_cpu and y.is_cpu and z.is_cpu
@@ -128,7 +129,7 @@ def _quick(plan: _plans.Plan, x: Tensor, y: Optional[Tensor], z: Optional[Tensor
 
 
 def _quick_rows(plan: _plans.Plan, x: Tensor, index, with_grad: bool):
-    """The same where y and z are those of row numbers."""
+    """The same if row numbers choose y and z."""
     if not (x.__class__ is index.__class__ is Tensor and x.is_cpu and index.is_cpu and x.layout is index.layout is _strided
             and index.dtype is torch.int64 and x.is_contiguous() and index.is_contiguous()):
         return None
@@ -160,7 +161,7 @@ def evaluate(plan: _plans.Plan, x: Tensor, y: Optional[Tensor], z: Optional[Tens
     """The value, a number or a tensor of the device, and d value / d x."""
     if plan.scaling is None or gather or not plan.scaling.due() or x.device.type not in ("cpu", "cuda"):
         return _evaluate(plan, x, y, z, index, with_grad, gather)
-    points = _rows(x.detach(), "x")  # of ranks: all rows together, later
+    points = _rows(x.detach(), "x")  # with ranks, all rows are scaled together later
     seen, *scaled = plan.scaling.forward(points)
     value, grad = _evaluate(plan, seen, y, z, index, with_grad, gather)
     if grad is not None:
@@ -179,7 +180,7 @@ def _evaluate(plan, x, y, z, index, with_grad, gather):
 
 
 def _evaluate_any(plan, x, y, z, index, with_grad, gather):
-    """The same of tensors anywhere and of any layout, and where something is wrong with them."""
+    """The same for tensors on any device and of any layout; reports what is wrong with them."""
     points = _rows(x.detach(), "x")
     if plan.features is None:
         z = _points(z, "z", x, plan)
@@ -222,7 +223,7 @@ def _compute_cuda(plan, x, y, z, index, grad) -> Tensor:
 
 
 def _compute_global(plan, x, y, z, index, with_grad):
-    """Of the rows of all ranks; the gradient of this rank's rows, times the number of ranks (_gather.py)."""
+    """The value of all ranks' rows, and the gradient of this rank's rows times the number of ranks (_gather.py)."""
     group = plan.group
     counts = _gather.sizes(len(x), x.device, group, plan.same_size)
     every = [None if part is None else _gather.rows(part, counts, group) for part in (x, y, z, index)]
@@ -239,7 +240,7 @@ def _compute_global(plan, x, y, z, index, with_grad):
 
 
 def _tensor(value: Value, dtype: torch.dtype) -> Tensor:
-    """Without dimensions, of the dtype of x."""
+    """A tensor without dimensions, of the dtype of x."""
     return torch.scalar_tensor(value, dtype=dtype) if isinstance(value, float) else value.to(dtype)
 
 
@@ -250,7 +251,7 @@ class _Measure(torch.autograd.Function):
     def forward(ctx, x, value, grad):
         if grad is not None:
             ctx.save_for_backward(grad)
-            ctx.x = x  # for its place in the graph alone: it may be written to
+            ctx.x = x  # only for its place in the graph: its values may change
         return _tensor(value, x.dtype)
 
     @staticmethod
@@ -259,9 +260,9 @@ class _Measure(torch.autograd.Function):
 
 
 def _times(grad: Tensor, d_value: Tensor, x: Optional[Tensor] = None) -> Tensor:
-    """The gradient that goes on to x. Where a graph of the backward pass is asked for, a node stands between it and x that
-    refuses to be differentiated: to autograd the gradient would be a constant, a sum with other terms silently lack what is
-    ours, and a Hessian be 0."""
+    """The gradient for x. If the caller asks for a graph of the backward pass, a node between the gradient and x
+    refuses to be differentiated. Autograd would take the gradient for a constant: a sum with other terms would
+    silently lack our part, and a Hessian would be 0."""
     if torch.is_grad_enabled():
         return _Once.apply((grad * d_value).detach().requires_grad_(), x)
     return grad * d_value
@@ -280,7 +281,7 @@ class _Once(torch.autograd.Function):
 
 
 _node = _Measure.apply
-_is_tracing = torch._C._get_tracing_state  # of torch.jit.trace; None where there is none
+_is_tracing = torch._C._get_tracing_state  # of torch.jit.trace; None if there is none
 _is_transformed = getattr(torch._C, "_are_functorch_transforms_active", bool)  # bool() is False
 
 
@@ -331,7 +332,7 @@ def measure(plan: _plans.Plan, x: Tensor, y, z, index, gather: bool) -> Tensor:
             raise errors.UnsupportedError("x is under torch.func (grad, vmap, jvp, ...), which sees no tensor with numbers in it; "
                                           "use loss.backward() or torch.autograd.grad") from error
         raise
-    return _node(x, value, grad)  # also without a gradient: forward-mode differentiation is refused by it
+    return _node(x, value, grad)  # also without a gradient, because it refuses forward-mode differentiation
 
 
 if not _HAS_OPERATORS and hasattr(torch, "_dynamo"):  # 2.0 to 2.3: a clean break of the graph

@@ -1,4 +1,4 @@
-"""The batch of all ranks, for a loss that is of the global batch.
+"""Gathers the batch of all ranks, for a loss of the global batch.
 
 Each rank computes the loss of all rows and takes the gradient of its own. DistributedDataParallel then averages the ranks'
 gradients, so each takes its own times the number of ranks: the average is the gradient of the global loss.

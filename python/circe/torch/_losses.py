@@ -77,7 +77,7 @@ class _Loss(torch.nn.Module):
         return made
 
     def __reduce__(self):
-        """Made anew, from what it was made of."""
+        """Makes the loss again from its arguments."""
         if self._group is not None:
             raise TypeError(f"a {type(self).__name__} with a group of processes cannot be pickled: make it anew where they are")
         arguments, options = self._made

@@ -1,10 +1,10 @@
 """What a loss computes, apart from how PyTorch calls it: kernels, options, and the calls on the CPU and on a GPU.
 
-A plan is given tensors that were checked (_evaluate.py) and does or queues the work; it returns a status.
+A plan receives checked tensors (_evaluate.py), does or queues the work, and returns a status.
 
-On the CPU a plan holds a circe_measure, one for each thread that uses it, and a training step calls the same function with the
-same arguments, but for addresses and sizes. A Frame holds both ready for ctypes: a call writes its views into it, and makes
-nothing anew. On a GPU it calls the functions of the measures, on PyTorch's own stream.
+On the CPU a plan has one circe_measure per thread that uses it, and a training step calls the same function with the
+same arguments, except for addresses and sizes. A Frame keeps both ready for ctypes: a call only writes its views into
+it. On a GPU the plan calls the functions of the measures, on PyTorch's own stream.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Frame:
 
     def __init__(self, change: int, context: _runtime.Context, held: Optional[_runtime.Handle]):
         self.change, self.context = change, context
-        self.held: Callable[[], Any] = _nothing if held is None else weakref.ref(held)  # weak: close() frees it
-        self.guard = None  # held during a call, where there is one
+        self.held: Callable[[], Any] = _nothing if held is None else weakref.ref(held)  # weak, so that close() frees it
+        self.guard = None  # locked during a call, if there is one
         self.block = ctypes.create_string_buffer(struct.calcsize(4 * _VIEW))
         self.views = [_address(ctypes.addressof(self.block) + i * struct.calcsize(_VIEW)) for i in range(4)]
         self.value = ctypes.c_double()
@@ -66,7 +66,7 @@ class Frame:
 
 
 def _nothing() -> bool:
-    """Of a frame that borrows nothing: it is always there."""
+    """Stands for the owner of a frame that borrows nothing: it always exists."""
     return True
 
 
@@ -88,7 +88,7 @@ class Plan:
         if kernel_x is not None:
             self.scaling = _scaling.Scaling(kernel_x, sigma2_x, normalize_x)
             self.sigma2_x = self.scaling.bound
-            self.kernel(_runtime.context(), "x")  # what is wrong with it is said now
+            self.kernel(_runtime.context(), "x")  # reports now what is wrong with it
 
     def _enlist(self) -> None:
         self.number = next(_numbers)
@@ -112,7 +112,7 @@ class Plan:
         options = _native.MeasureOptions()
         _native.library().circe_measure_options_init(options, _native.library().circe_measure_find(self.kind.encode()))
         options.kernels, keep = self.kernels(context, variables)
-        options.sigma2_x = 1.0  # every kernel has its widths; those that follow x are _scaling.py's
+        options.sigma2_x = 1.0  # every kernel has its widths; _scaling.py handles those that follow x
         options.gcm_previous_batch, options.regress_z_on_holdout = 0, self.mean is not None
         if ridge is not None:
             value = ctypes.c_double(ridge)
@@ -141,13 +141,13 @@ class Plan:
         library, (x, y, z, _) = _native.library(), frame.views
         options, keep = self.options(frame.context)
         measure = _runtime.make("circe_measure_create", "circe_measure_destroy", frame.context.pointer, ctypes.byref(options),
-                                parents=[frame.context.handle])  # not the mean, which may be closed before
+                                parents=[frame.context.handle])  # not the mean, which may be closed earlier
         if model is not None:
             _native.check(library.circe_measure_set_mean(measure.pointer, model.pointer))
             frame.guard = model.guard if model.random or self.kind != "circe" else None
         if self.features is None:
             frame.set(library.circe_measure_points, measure.pointer, x, y, z, keep=measure)
-        else:  # INDEX_AT: between these come row numbers, and how many
+        else:  # row numbers and their count go in between, at INDEX_AT
             _native.check(library.circe_measure_bind_features(measure.pointer, self.features.pointer))
             frame.set(library.circe_measure_evaluate, measure.pointer, x, keep=measure)
 
@@ -160,7 +160,7 @@ class Plan:
             if alive is not None:
                 return frame, alive
         self._local.frame = None
-        change = _runtime.changes  # first: what changes from here on is looked up anew
+        change = _runtime.changes  # read first, so that later changes are noticed
         model, alive = self.held()
         frame = Frame(change, _runtime.context(), alive)
         self.fill(frame, model)

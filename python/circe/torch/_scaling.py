@@ -1,8 +1,8 @@
-"""Features as their kernel sees them: normalised, and by a width that follows them (circe/scaling.h, docs/math.md); and the
-watchman, who looks at what the batches are like.
+"""Features as their kernel sees them: normalised, and divided by a width that follows them (circe/scaling.h,
+docs/math.md); and the watchman, who looks at the batches.
 
 A plan with a Scaling gives a kernel of width 1 to the measure; what the measure sees is x over its width, and its gradient
-goes back the same way. All of it is the library's, on the CPU and, without waiting for the device, on a GPU.
+goes back the same way. The library does all of it, on the CPU and, without waiting for the device, on a GPU.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Scaling:
         return self
 
     def _kernel(self, context: _runtime.Context) -> _runtime.Handle:
-        """With widths still to be found where they follow x; otherwise as the measure has it."""
+        """Leaves widths open if they follow x; otherwise the kernel is the measure's."""
         if not self.follows:
             return _kernels.bound(context, self.kernel_x, self.bound, None, "x")
         key = (self.kernel_x, "following")
