@@ -215,6 +215,14 @@ static circe_status split_predictions(test_job *j) {
     return CIRCE_OK;
 }
 
+/* A word that is misspelt is taken for a file. */
+static circe_status read_predictions(test_job *j) {
+    circe_status status = input_read_from(&j->inputs, VARIABLE_TABLE, j->options->regressor, NULL, &j->fitted);
+    return status != CIRCE_ERR_IO ? status
+                                  : circe_fail(status, "--regressor must be one of %s, or a file of predictions: %s",
+                                               test_regressors, circe_last_error());
+}
+
 static circe_status read_rows(test_job *j) {
     const reading_options *how = &j->inputs.reading;
     input *group[MOST_INPUTS];
@@ -223,8 +231,7 @@ static circe_status read_rows(test_job *j) {
     int n = group_rows(j, variables, group);
     circe_status status = inputs_foresee(&j->inputs, j->context, variables, n, &foreseen);
     for (int k = 0; k < n && status == CIRCE_OK; k++) status = input_read(&j->inputs, variables[k], false, group[k]);
-    if (status == CIRCE_OK && has_predictions(j))
-        status = input_read_from(&j->inputs, VARIABLE_TABLE, j->options->regressor, NULL, &j->fitted);
+    if (status == CIRCE_OK && has_predictions(j)) status = read_predictions(j);
     n = group_all(j, variables, group);
     if (status == CIRCE_OK) status = inputs_check_categories(how, group, n);
     if (status == CIRCE_OK) status = inputs_check(how, group, n, LEAST_ROWS, &j->result->dropped);

@@ -223,9 +223,10 @@ static circe_status check_options(const circe_test_options *o) {
 static circe_status check_count(const circe__dependence *d) {
     if (d->blocks.k >= 5) return CIRCE_OK;
     return d->series
-               ? circe_fail(CIRCE_ERR_VALUE,
-                            "%lld times in blocks of %.0f give %lld blocks; at least 5 are needed: use shorter blocks",
-                            (long long)d->units, d->length, (long long)d->blocks.k)
+               ? circe_fail(
+                     CIRCE_ERR_VALUE,
+                     "%lld times in blocks of %.0f give only %lld of the 5 blocks that are needed: use shorter blocks",
+                     (long long)d->units, d->length, (long long)d->blocks.k)
                : circe_fail(CIRCE_ERR_VALUE, "there are %lld groups; at least 5 are needed", (long long)d->blocks.k);
 }
 

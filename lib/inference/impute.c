@@ -50,8 +50,8 @@ static circe_status scale_column(sheet *s, int64_t c, const char *name, int64_t 
     }
     if (count < 2.0)
         return circe_fail(CIRCE_ERR_VALUE,
-                          "column %lld of %s has only %lld cells with a value, too few to fill in the others",
-                          (long long)column, name, (long long)count);
+                          "column %lld of %s has a value in only %lld of %lld rows, too few to fill in the others",
+                          (long long)column, name, (long long)count, (long long)s->n);
     double sd = sqrt(square / count);
     for (int64_t i = 0; sd > 0.0 && !s->category[c] && i < s->n; i++) s->cells[i * s->cols + c] /= sd;
     return CIRCE_OK;

@@ -360,7 +360,7 @@ def test_impute():
         circe.test(x, y, z, missing="guess")
     with pytest.raises(circe.errors.ShapeError, match="x has 200 rows and y 199"):
         circe.test(holes, y[1:], z, missing="impute")
-    with pytest.raises(circe.errors.DataError, match="column 0 of x has only 0 cells"):
+    with pytest.raises(circe.errors.DataError, match="column 0 of x has a value in only 0 of"):
         circe.test(np.full(200, np.nan), y, z, missing="impute")
     with pytest.raises(circe.errors.DataError, match="the group of row 3 is nan"):
         circe.test(holes, y, z, missing="impute", groups=np.where(np.arange(200) == 3, np.nan, np.arange(200) // 4))

@@ -146,7 +146,8 @@ class TestTest(InferenceTest):
         some = self.as_json(*self.ask("gcm", x="free"), "--regressor", "means.csv", "--rows", "100")
         self.assertEqual(some["n"], 100)
         self.refuse(2, ["--regressor", "means.csv:x", "1 columns", "2 of numbers"], *self.ask("gcm"), "--regressor", "means.csv:x")
-        self.refuse(2, ["no-such"], *self.ask("gcm"), "--regressor", "no-such.csv")
+        self.refuse(2, ["--regressor must be one of kernel|linear|forest, or a file of predictions", "no-such"], *self.ask("gcm"),
+                    "--regressor", "no-such.csv")
         ignored = self.as_json(*self.ask("kci"), "--regressor", "forest")
         self.assertTrue(any("--regressor" in w for w in ignored["warnings"]), ignored["warnings"])
 

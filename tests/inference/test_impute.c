@@ -56,7 +56,7 @@ static void what_cannot_be_filled_in_is_refused(void **state) {
     sample s = draw(1, 30, 0.0);
     refused(context, &s, 1, "the number of imputations is 1");
     punch(&s.x, 1, 1);
-    refused(context, &s, 5, "column 0 of x has only 1 cell");
+    refused(context, &s, 5, "column 0 of x has a value in only 1 of");
     s = draw(2, 30, 0.0);
     test_set(&s.z, 4, 0, INFINITY);
     refused(context, &s, 5, "infinite number at row 4");
