@@ -170,6 +170,6 @@ void completion_zsh(FILE *out) {
     fputs(
         "    esac\n"
         "}\n"
-        "_circe \"$@\"\n",
+        "if [[ $zsh_eval_context[-1] = loadautofunc ]]; then _circe \"$@\"; else compdef _circe circe; fi\n",
         out);
 }

@@ -132,6 +132,7 @@ void help_overview(FILE *out) {
     text_wrap(out, spec_exit_status, 0, 2, width);
     fprintf(out,
             "\n"
-            "circe COMMAND --help  explains a command\n"
-            "circe --version       shows the version and the libraries in use\n");
+            "circe COMMAND --help    explains a command\n"
+            "circe --version         shows the version and the libraries in use\n"
+            "circe completion SHELL  prints the completion script of bash or zsh\n");
 }

@@ -148,9 +148,9 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
              "The same network is trained without the regulariser too. At the end the command compares the two on test "
              "rows, which neither has seen: their errors, and the dependence that is left. If --given is not the "
              "target, it also estimates the floor: the error of predicting from --given alone. A folder beside the "
-             "model holds the same as a report to share.\n\n"
-             "Under mpirun or srun, all processes train one network together, with the same result. Each process takes "
-             "its slice of every batch and holds its share of the rows.",
+             "model contains the same as a report to share.\n\n"
+             "Under mpirun or srun, all ranks train one network together, with the same result. Each rank takes "
+             "its slice of every batch and stores its share of the rows.",
          .examples =
              {{"A score from a, y and z that does not depend on z once y is known",
                "circe train --data people.csv --features a,y,z --target b --given y --invariant-to z -o "
@@ -247,7 +247,7 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
          .explanation = "Draws points from a causal model of the CIRCE paper (univariate case 1), trains a predictor "
                         "of b from a, y and z twice, without a regulariser and with CIRCE, and compares both with the "
                         "floor. No predictor that is independent of z given y can have an error below the floor. The "
-                        "folder then holds tables, models and a report, and the command suggests what to try next.",
+                        "folder then contains tables, models and a report, and the command suggests what to try next.",
          .examples = {{"With the defaults, into circe-demo/", "circe demo"},
                       {"Another draw, elsewhere", "circe demo --seed 7 -o /tmp/demo"}}},
     [SPEC_BENCH] =
@@ -274,7 +274,8 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
                          .argument = "SHELL",
                          .synopsis = "bash|zsh",
                          .summary = "print the completion script of a shell",
-                         .examples = {{"For this session of bash", "source <(circe completion bash)"}}},
+                         .examples = {{"For this session of bash", "source <(circe completion bash)"},
+                                      {"For this session of zsh, after compinit", "source <(circe completion zsh)"}}},
     [SPEC_MAN] = {.own = &own_help,
                   .name = "generate-man",
                   .hidden = true,
@@ -300,7 +301,7 @@ const char spec_introduction[] =
 const char spec_files[] =
     "circe reads arrays from .npy, .npz, .csv (with a header row) or .safetensors files, with one row per point. "
     "FILE:SELECTION picks an array of an .npz, a tensor of a .safetensors, or columns of a .csv: data.npz:labels, "
-    "people.csv:age,income. A column without any number holds categories. A column that mixes numbers and text is "
+    "people.csv:age,income. A column without any number contains categories. A column that mixes numbers and text is "
     "refused. Models are .safetensors files.";
 
 const char spec_exit_status[] =

@@ -11,6 +11,7 @@ import os
 import pty
 import random
 import re
+import select
 import shutil
 import signal
 import struct
@@ -241,6 +242,37 @@ class ManualTest(CliTest):
                   'COMP_WORDS=(circe audit --out); COMP_CWORD=2; _circe; echo "${COMPREPLY[*]}"')
         result = subprocess.run(["bash", "-c", script], cwd=self.path, stdout=subprocess.PIPE, text=True, timeout=60)
         self.assertEqual(result.stdout.split(), ["dense", "measure", "hsic", "hscic", "completion.bash", "completion.bash", "lowrank", "--output"])
+
+    @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
+    def test_zsh_completes(self):
+        """Typed into the real shell, both where the script lies in fpath and where it is sourced."""
+        self.write("_circe", self.succeed("completion", "zsh").stdout)
+        typed = {"circe audit _ci": "rce ", "circe fit --y=_ci": "rce ", "circe fit -o _ci": "rce ", "circe audit --notion=suf": "ficiency ",
+                 "circe fit --method d": "ense ", "circe me": "asure ", "circe measure hsc": "ic ", "circe train --invar": "iant-to="}
+        for load in (f"fpath=({self.path} $fpath); compinit -u -D", "compinit -u -D; source _circe"):
+            process, terminal = pty.fork()
+            if process == 0:
+                os.chdir(self.path)
+                os.execvpe("zsh", ["zsh", "-f", "-i"], {**os.environ, "TERM": "dumb", "PS1": ""})
+            shown = b""
+
+            def wait(words):
+                nonlocal shown
+                while words.encode() not in shown:
+                    self.assertTrue(select.select([terminal], [], [], 60)[0], f"{words!r} does not follow; {shown!r}")
+                    shown += os.read(terminal, 65536)
+                shown = b""
+
+            os.write(terminal, f"autoload -Uz compinit; {load}; print rea''dy\n".encode())
+            wait("ready")
+            for line, rest in typed.items():
+                os.write(terminal, b"\x15" + line.encode())
+                wait(line)
+                os.write(terminal, b"\t")
+                wait(rest)
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            os.close(terminal)
 
 
 if __name__ == "__main__":
