@@ -27,7 +27,7 @@ def parse_options():
     parser.add_argument("--quick", action="store_true", help="50 repetitions")
     parser.add_argument("--parts", default="levels,power,insurance,speed,agreement", help="which, with commas")
     parser.add_argument("--methods", help="only these rows, with semicolons")
-    parser.add_argument("--generators", help="nulls, alternatives: only names that hold one of these, with semicolons")
+    parser.add_argument("--generators", help="nulls, alternatives: only names that contain one of these, with semicolons")
     parser.add_argument("--peers", action="store_true", help="nulls, alternatives: other packages as well")
     parser.add_argument("--kept", action="store_true", help="nulls, alternatives: only those no setting was chosen on")
     parser.add_argument("--first", type=int, default=0, help="the seed of the first data set [0]")

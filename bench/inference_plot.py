@@ -64,7 +64,7 @@ def main():
     options = parser.parse_args()
     found = read(options.printed)
     if not found:
-        sys.exit(f"inference_plot.py: {', '.join(options.printed)} hold no levels; run inference.py with --parts levels")
+        sys.exit(f"inference_plot.py: {', '.join(options.printed)} contain no levels; run inference.py with --parts levels")
     folder = Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)
     write_data(found, folder / "inference_levels.dat")

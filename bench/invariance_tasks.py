@@ -121,7 +121,7 @@ def cut(name: str, seed: int, folder: Optional[str]) -> Cut:
 
 
 def _familiar(fresh: Columns, train: Columns) -> Columns:
-    """Without the few rows that hold a category which no training row has."""
+    """Without the few rows that contain a category which no training row has."""
     known = [np.isin(values, train[name]) for name, values in fresh.items() if values.dtype == object]
     return taken(fresh, np.all(known, axis=0)) if known else fresh
 

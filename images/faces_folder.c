@@ -132,7 +132,7 @@ static circe_status check_empty(const char *folder) {
     circe_status status = CIRCE_OK;
     for (struct dirent *entry; status == CIRCE_OK && (entry = readdir(directory)) != NULL;) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        circe_fail(CIRCE_ERR_ARGUMENT, "%s: the folder is not empty (it holds %s); give a new or empty one", folder,
+        circe_fail(CIRCE_ERR_ARGUMENT, "%s: the folder is not empty (it contains %s); give a new or empty one", folder,
                    entry->d_name);
         status = circe_fail_hint(CIRCE_ERR_ARGUMENT, "--force replaces the pictures in it, and leaves everything else");
     }

@@ -157,10 +157,11 @@ typedef struct reading {
 static circe_status check_size(const reading *r, int64_t i, const image_picture *picture) {
     const image_stack *s = r->stack;
     if (r->resized || (picture->width == s->width && picture->height == s->height)) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_SHAPE,
-                      "%s is %lld by %lld pixels, and the first picture, %s, is %lld by %lld: they must have one size",
-                      r->paths[i], (long long)picture->width, (long long)picture->height, r->paths[0],
-                      (long long)s->width, (long long)s->height);
+    return circe_fail(
+        CIRCE_ERR_SHAPE,
+        "%s is %lld by %lld pixels, and the first picture, %s, is %lld by %lld: they must have the same size",
+        r->paths[i], (long long)picture->width, (long long)picture->height, r->paths[0], (long long)s->width,
+        (long long)s->height);
 }
 
 static void note_colour(image_stack *stack, int64_t i) {

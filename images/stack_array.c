@@ -162,7 +162,7 @@ static circe_status become_bytes(circe_context *context, array_reader *r) {
 }
 
 static circe_status refuse_number(const array_reader *r, int64_t picture, double value, const char *right) {
-    return circe_fail(CIRCE_ERR_VALUE, "%s: picture %lld (counted from 0) holds %g; %s", r->name, (long long)picture,
+    return circe_fail(CIRCE_ERR_VALUE, "%s: picture %lld (counted from 0) contains %g; %s", r->name, (long long)picture,
                       value, right);
 }
 

@@ -45,7 +45,7 @@ circe_status io_array_measure(io_array *array, const char *name) {
     int64_t elements;
     if (array->n_dims == 0)
         return circe_fail(CIRCE_ERR_FORMAT,
-                          "%s: it holds a single number without dimensions; an array of one or more rows is needed",
+                          "%s: it contains a single number without dimensions; an array of one or more rows is needed",
                           name);
     for (int k = 0; k < array->n_dims; k++)
         if (array->shape[k] == 0)

@@ -113,7 +113,7 @@ static circe_status refuse_mixture(const io__column *column, const io_reading *r
     const char *one = numbers ? "that is not a number" : "that is a number";
     const char *more = numbers ? "that are not numbers" : "that are numbers";
     return circe_fail(CIRCE_ERR_VALUE,
-                      "%s: column '%.100s' holds %lld %s%s and %lld cell%s %s: %s. Correct %s, or give %s%s if such "
+                      "%s: column '%.100s' contains %lld %s%s and %lld cell%s %s: %s. Correct %s, or give %s%s if such "
                       "cells are missing; --categories '%.100s' if the column is categories",
                       file, name, (long long)rest->n, numbers ? "number" : "text", rest->n == 1 ? "" : "s",
                       (long long)rare->n, rare->n == 1 ? "" : "s", rare->n == 1 ? one : more,
@@ -124,11 +124,12 @@ static circe_status refuse_mixture(const io__column *column, const io_reading *r
 static circe_status refuse_likeness(const io__column *column, const io_reading *reading, const char *file,
                                     const char *name) {
     char cells[320];
-    return circe_fail(CIRCE_ERR_VALUE,
-                      "%s: column '%.100s' holds no plain number, but all its %lld cells look like numbers: %s. Write "
-                      "them as 1234.5, or give %s--categories '%.100s' if the column is categories",
-                      file, name, (long long)column->texts.n, cells_text(&column->texts, cells, sizeof cells),
-                      point_hint(column, reading), name);
+    return circe_fail(
+        CIRCE_ERR_VALUE,
+        "%s: column '%.100s' contains no plain number, but all its %lld cells look like numbers: %s. Write "
+        "them as 1234.5, or give %s--categories '%.100s' if the column is categories",
+        file, name, (long long)column->texts.n, cells_text(&column->texts, cells, sizeof cells),
+        point_hint(column, reading), name);
 }
 
 circe_status io__column_judge(const io__column *column, const io_reading *reading, const char *file, const char *name) {

@@ -210,8 +210,9 @@ circe_status io_npy_header(const unsigned char *header, size_t header_bytes, uin
     if (status != CIRCE_OK) return status;
     if (array->bytes == data_bytes) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_FORMAT,
-                      "%s: it is damaged: the header claims shape %s of '%s', %zu bytes, and the file holds %llu", name,
-                      io_shape_text(array, shape, sizeof shape), descr, array->bytes, (unsigned long long)data_bytes);
+                      "%s: it is damaged: the header claims shape %s of '%s', %zu bytes, and the file contains %llu",
+                      name, io_shape_text(array, shape, sizeof shape), descr, array->bytes,
+                      (unsigned long long)data_bytes);
 }
 
 circe_status io_parse_npy(const void *data, size_t bytes, const char *name, io_table *table) {

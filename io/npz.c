@@ -59,11 +59,11 @@ static circe_status refuse_selection(zip_t *archive, const char *name, const cha
         snprintf(shortened, sizeof shortened, "%.*s", (int)(length < sizeof shortened ? length : 255), entry);
         io__choices_add(&choices, shortened);
     }
-    if (choices.count == 0) return circe_fail(CIRCE_ERR_FORMAT, "%s: it holds no array (.npy)", name);
+    if (choices.count == 0) return circe_fail(CIRCE_ERR_FORMAT, "%s: it contains no array (.npy)", name);
     if (selection == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: it holds several arrays; choose with %s:NAME, one of %s", name, name,
-                          io__choices_text(&choices));
-    return circe_fail(CIRCE_ERR_ARGUMENT, "%s: it holds no array '%.100s'; it has %s", name, selection,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: it contains several arrays; choose with %s:NAME, one of %s", name,
+                          name, io__choices_text(&choices));
+    return circe_fail(CIRCE_ERR_ARGUMENT, "%s: it contains no array '%.100s'; it has %s", name, selection,
                       io__choices_text(&choices));
 }
 

@@ -22,11 +22,11 @@ static circe_status refuse_selection(const circe_tensor_file *file, const char *
     io__choices_init(&choices, selection);
     for (int64_t i = 0; i < circe_tensor_file_count(file); i++)
         if (circe_tensor_file_get(file, i, &tensor) == CIRCE_OK) io__choices_add(&choices, tensor.name);
-    if (choices.count == 0) return circe_fail(CIRCE_ERR_FORMAT, "%s: it holds no tensor", name);
+    if (choices.count == 0) return circe_fail(CIRCE_ERR_FORMAT, "%s: it contains no tensor", name);
     if (selection == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: it holds several tensors; choose with %s:NAME, one of %s", name,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: it contains several tensors; choose with %s:NAME, one of %s", name,
                           name, io__choices_text(&choices));
-    return circe_fail(CIRCE_ERR_ARGUMENT, "%s: it holds no tensor '%.100s'; it has %s", name, selection,
+    return circe_fail(CIRCE_ERR_ARGUMENT, "%s: it contains no tensor '%.100s'; it has %s", name, selection,
                       io__choices_text(&choices));
 }
 

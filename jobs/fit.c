@@ -68,9 +68,10 @@ static circe_status foresee(const fit_job *j) {
     if (strcmp(j->options->method, "dense") != 0 || bytes <= available) return CIRCE_OK;
     status = circe_fail(CIRCE_ERR_MEMORY, "a dense fit of %.0f rows needs about %.1f GB, but %.1f GB are available", n,
                         bytes / 1e9, available / 1e9);
-    return circe_fail_hint(
-        status, "--rows %" PRId64 " uses as many as fit; --method lowrank uses all rows if y is smooth enough",
-        circe_rows_at_once(j->context, 16.0, 0.0));
+    return circe_fail_hint(status,
+                           "--rows %" PRId64
+                           " uses as many as fit into memory; --method lowrank uses all rows if y is smooth enough",
+                           circe_rows_at_once(j->context, 16.0, 0.0));
 }
 
 static circe_status read_rows(fit_job *j) {

@@ -52,11 +52,13 @@ static circe_status refuse_size(const measure_job *j, double rows, double bytes,
                    measure_name(j->what), rows, bytes / 1e9, available / 1e9);
     if (j->options->grad != NULL)
         return circe_fail_hint(
-            status, "--rows %" PRId64 " uses as many as fit; for training, compute the gradient one batch at a time",
+            status,
+            "--rows %" PRId64
+            " uses as many as fit into memory; for training, compute the gradient one batch at a time",
             whole);
     return circe_fail_hint(status,
                            "without --rows all, the mean over random blocks of rows is given; --rows %" PRId64
-                           " takes as many as fit at once",
+                           " takes at once as many as fit into memory",
                            whole);
 }
 

@@ -108,13 +108,13 @@ static circe_status check_input(const prediction_job *job, const circe_table *me
     if (has_images(job)) {
         circe_fail(CIRCE_ERR_ARGUMENT, "%s: it predicts from images of %" PRId64 " by %" PRId64 " pixels%s", job->path,
                    m->image.size[2], m->image.size[1], table ? ", not from a table" : "");
-        return circe_fail_hint(CIRCE_ERR_ARGUMENT, "give them by --images FILE, as in training");
+        return circe_fail_hint(CIRCE_ERR_ARGUMENT, "give them with --images FILE, as in training");
     }
     char *columns = name_list_join(&job->predictor->encode.names);
     circe_fail(CIRCE_ERR_ARGUMENT, "%s: it predicts from the columns %s of a table%s", job->path, columns,
                images ? ", not from images" : "");
     free(columns);
-    return circe_fail_hint(CIRCE_ERR_ARGUMENT, "give it by --data FILE");
+    return circe_fail_hint(CIRCE_ERR_ARGUMENT, "give it with --data FILE");
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */

@@ -357,8 +357,8 @@ static void show_facts(training_page *p) {
     if (r->images != NULL) report_fact(p->page, "images", "%s", r->images);
     report_fact(p->page, "network", "%s", r->network);
     report_fact(p->page, "regulariser", "%s", r->regularizer);
-    report_fact(p->page, "time", "%.1f s for %" PRId64 " steps, %.0f %% of it in the regulariser", r->seconds, r->steps,
-                r->seconds > 0 ? 100 * r->regularizer_seconds / r->seconds : 0);
+    report_fact(p->page, "time", "%.3g s for %" PRId64 " steps, %.2g s of it in the regulariser", r->seconds, r->steps,
+                r->regularizer_seconds);
     report_fact(p->page, "circe", "%s", machine_text(p->context, text, sizeof text));
 }
 

@@ -168,7 +168,7 @@ static circe_status check_weights(const training_set *set) {
         double weight = column_value(table, i, col);
         if (!(weight >= 0.0 && isfinite((float)weight)))
             return circe_fail(CIRCE_ERR_VALUE,
-                              "--row-weights: column '%s' holds %g in row %" PRId64
+                              "--row-weights: column '%s' contains %g in row %" PRId64
                               "; weights must be at least 0 and at most %.2g",
                               column_name(table, col), weight, i + 1, (double)FLT_MAX);
     }
@@ -317,15 +317,16 @@ static circe_status name_classes(training_set *set, const double *values, int64_
     char *const *texts = column_categories(&set->table, set->target.cols[0]);
     if (n > MOST_CLASSES)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "--target: column '%s' holds %" PRId64 " different %s: too many for classes", name, n,
+                          "--target: column '%s' contains %" PRId64 " different %s: too many for classes", name, n,
                           texts != NULL ? "texts" : "numbers");
     for (int64_t i = 0; i < n; i++) {
         char number[32];
         if (texts == NULL && values[i] != floor(values[i]))
-            return circe_fail(CIRCE_ERR_ARGUMENT,
-                              "--target: column '%s' holds %g; for --task classification its numbers are classes, and "
-                              "whole",
-                              name, values[i]);
+            return circe_fail(
+                CIRCE_ERR_ARGUMENT,
+                "--target: column '%s' contains %g; with --task classification the numbers are classes, so they must be "
+                "whole",
+                name, values[i]);
         snprintf(number, sizeof number, "%.15g", values[i]);
         name_list_add(&set->classes, texts != NULL ? texts[(int64_t)values[i]] : number);
     }

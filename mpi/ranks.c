@@ -41,10 +41,11 @@ static circe_status find_engine(const ranks_launch *launch, const ranks_engine *
     void *library = load();
     const char *problem = library == NULL ? dlerror() : NULL;
     if (library == NULL)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED,
-                          "%s started %d of this program, which %s%s; start one, or build circe with -DCIRCE_MPI=ON",
-                          launch->by, launch->size, problem != NULL ? "cannot load MPI: " : "was built without MPI",
-                          problem != NULL ? problem : "");
+        return circe_fail(
+            CIRCE_ERR_UNSUPPORTED,
+            "%s started %d copies of this program, which %s%s; start one, or build circe with -DCIRCE_MPI=ON",
+            launch->by, launch->size, problem != NULL ? "cannot load MPI: " : "was built without MPI",
+            problem != NULL ? problem : "");
     union { /* a pointer to data becomes one to a function, as POSIX allows */
         void *symbol;
         ranks_engine_fn *function;

@@ -43,8 +43,8 @@ circe_status sweep__perform(const char *path, const char *text, const char *left
     *result = NULL;
     task->settings = settings;
     if (path != NULL) task->checkpoint = checkpoint_beside(&owner, path);
-    circe_status status =
-        settings != NULL ? function(user, task) : circe_fail(CIRCE_ERR_ARGUMENT, "there is no JSON: settings of a run");
+    circe_status status = settings != NULL ? function(user, task)
+                                           : circe_fail(CIRCE_ERR_ARGUMENT, "the settings of the run are not JSON");
     if (status == CIRCE_OK && (*result = result_text(left_out, task)) == NULL) status = CIRCE_ERR_MEMORY;
     if (status == CIRCE_OK && path != NULL) status = file_write_text(path, *result, strlen(*result));
     if (status == CIRCE_OK && path != NULL) unlink(task->checkpoint);

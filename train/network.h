@@ -86,7 +86,7 @@ circe_status train_network_buffer_tensors(const train_network *network, const fl
 circe_status train_network_read_buffers(const train_network *network, const circe_tensor_file *file, const char *prefix,
                                         float *flat);
 /* Pretrained weights for everything before the first dense layer, parameters and buffers, from a .safetensors file in
- * PyTorch's naming (torchvision's for "resnet18"); the head stays as it is, and what else the file holds is passed
+ * PyTorch's naming (torchvision's for "resnet18"); the head stays as it is, and what else the file contains is passed
  * over. Refuses a file in which a tensor is missing or misshaped, naming it. */
 circe_status train_network_load_body(train_network *network, const char *path);
 

@@ -59,7 +59,7 @@ static circe_status check_sizes(const train_source *s, const char *what) {
     if (__builtin_mul_overflow(s->channels, s->height, &cols) || __builtin_mul_overflow(cols, s->width, &cols) ||
         __builtin_mul_overflow(cols, s->repeat, &cols) || cols > INT32_MAX)
         return circe_fail(CIRCE_ERR_SHAPE,
-                          "the %s features are %lld by %lld by %lld, shown %lld times: more than 2^31 - 1 numbers a "
+                          "the %s features are %lld by %lld by %lld, shown %lld times: more than 2^31 - 1 numbers per "
                           "point",
                           what, (long long)s->channels, (long long)s->height, (long long)s->width,
                           (long long)s->repeat);

@@ -135,7 +135,7 @@ void bench_peer_print(const bench *b) {
     add_beside(peer, cJSON_GetObjectItemCaseSensitive(b->found, "train"), table);
     add_beside(peer, cJSON_GetObjectItemCaseSensitive(b->found, "images"), table);
     bench_table(
-        "A step without a regularizer beside the fastest of PyTorch's modes in the same precision, in "
+        "A step without a regulariser beside the fastest of PyTorch's modes in the same precision, in "
         "milliseconds",
         cJSON_GetObjectItemCaseSensitive(table, "rows"), columns);
     cJSON_Delete(table);

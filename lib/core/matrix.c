@@ -69,7 +69,7 @@ circe_status circe__check_data(const circe_mat *mat, const char *name, int64_t m
         if (row_is_finite(mat, i)) continue;
         for (int64_t j = 0; j < mat->cols; j++)
             if (!isfinite(circe__at(mat, i, j)))
-                return circe_fail(CIRCE_ERR_VALUE, "%s holds %s at row %lld, column %lld (counted from 0)", name,
+                return circe_fail(CIRCE_ERR_VALUE, "%s contains %s at row %lld, column %lld (counted from 0)", name,
                                   isnan(circe__at(mat, i, j)) ? "a NaN" : "an infinity", (long long)i, (long long)j);
     }
     return CIRCE_OK;

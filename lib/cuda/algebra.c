@@ -64,13 +64,13 @@ circe_status circe__cuda_algebra_begin(circe_cuda *cuda) {
     circe_status status = cuda->algebra == NULL ? open_algebra(cuda) : CIRCE_OK;
     circe__cuda_algebra *a = cuda->algebra;
     if (status != CIRCE_OK || a == NULL) return status;
-    status = blas_status(a->blas.cublasSetStream_v2(a->blas_handle, cuda->stream), "turning cuBLAS to the stream");
+    status = blas_status(a->blas.cublasSetStream_v2(a->blas_handle, cuda->stream), "setting the stream of cuBLAS");
     if (status == CIRCE_OK)
         status = blas_status(a->blas.cublasSetWorkspace_v2(a->blas_handle, a->workspace, WORKSPACE),
                              "giving cuBLAS its workspace");
     if (status == CIRCE_OK)
         status = solver_status(a->solver.cusolverDnSetStream(a->solver_handle, cuda->stream),
-                               "turning cuSOLVER to the stream");
+                               "setting the stream of cuSOLVER");
     return status;
 }
 

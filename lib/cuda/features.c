@@ -159,7 +159,8 @@ static circe_status check_points(const circe_cuda *cuda, const circe_mat *mat, i
         return circe_fail(CIRCE_ERR_SHAPE, "%s has %lld rows and zeta has %lld; they must be the same points", name,
                           (long long)mat->rows, (long long)zeta->rows);
     if (mat->dtype != zeta->dtype)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "%s and zeta are of two dtypes; on a GPU they must be of one", name);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s and zeta have different dtypes; on a GPU they must have the same",
+                          name);
     return CIRCE_OK;
 }
 

@@ -349,7 +349,7 @@ static circe_status check(circe_cuda *cuda, const circe_kernel *kernel_y, const 
     if (status == CIRCE_OK) status = check_previous(cuda, x, y, c);
     if (status == CIRCE_OK) status = check_z_hat(cuda, z, z_hat, index, x->dtype, c);
     if (status == CIRCE_OK && x->cols * z->cols > INT32_MAX)
-        status = circe_fail(CIRCE_ERR_SHAPE, "x and z have %lld and %lld columns, which are too many pairs",
+        status = circe_fail(CIRCE_ERR_SHAPE, "x and z have %lld and %lld columns, which make too many pairs",
                             (long long)x->cols, (long long)z->cols);
     return status;
 }

@@ -95,7 +95,7 @@ size_t circe_cuda_bytes(const circe_cuda *cuda) {
 circe_status circe__cuda_begin(const circe_cuda *cuda, int *previous) {
     cudaError_t error = cudaGetDevice(previous);
     if (error == cudaSuccess && *previous != cuda->device) error = cudaSetDevice(cuda->device);
-    return circe__cuda_status(error, "turning to the GPU");
+    return circe__cuda_status(error, "selecting the GPU");
 }
 
 void circe__cuda_end(const circe_cuda *cuda, int previous) {

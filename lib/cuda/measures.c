@@ -38,7 +38,7 @@ static circe_status launch(circe_cuda *cuda, circe__cuda_job *job) {
 
 circe_status circe__cuda_check_dtype(const circe_mat *mat, circe_dtype dtype, const char *name, const char *as) {
     if (mat->dtype == dtype) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_ARGUMENT, "%s is %s and %s is %s; on a GPU they must be of one dtype", name,
+    return circe_fail(CIRCE_ERR_ARGUMENT, "%s is %s and %s is %s; on a GPU they must have the same dtype", name,
                       mat->dtype == CIRCE_FLOAT32 ? "float32" : "float64", as,
                       dtype == CIRCE_FLOAT32 ? "float32" : "float64");
 }

@@ -79,7 +79,8 @@ static circe_status read_shape(const circe_tensor_file *file, const cJSON *shape
         if (tensor->n_dims == CIRCE_TENSOR_MAX_DIMS)
             return fail_tensor(file, tensor->name, "its shape has more than 8 dimensions");
         if (!whole_number(item, &tensor->shape[tensor->n_dims]))
-            return fail_tensor(file, tensor->name, "its shape holds something other than whole numbers from 0 to 2^53");
+            return fail_tensor(file, tensor->name,
+                               "its shape contains something other than whole numbers from 0 to 2^53");
         tensor->n_dims++;
     }
     return CIRCE_OK;
@@ -193,7 +194,7 @@ static circe_status check_tiling(const circe_tensor_file *file, const circe_tens
     }
     size_t used = (size_t)(reached - file->buffer);
     if (used == file->buffer_bytes) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_FORMAT, "%s: its header describes %zu bytes of tensors, and the file holds %zu",
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: its header describes %zu bytes of tensors, and the file contains %zu",
                       file->name, used, file->buffer_bytes);
 }
 
@@ -249,7 +250,7 @@ static circe_status check_sum(const circe_tensor_file *file) {
 static circe_status parse_json(circe_tensor_file *file, const unsigned char *text, size_t length) {
     const char *end = NULL;
     if (memchr(text, '\0', length) != NULL)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: its header holds a NUL byte; it is damaged", file->name);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: its header contains a NUL byte; it is damaged", file->name);
     char *copy = circe__alloc(file->context, (int64_t)length + 1, 1);
     if (copy == NULL) return CIRCE_ERR_MEMORY;
     memcpy(copy, text, length);
@@ -266,7 +267,7 @@ static circe_status parse_json(circe_tensor_file *file, const unsigned char *tex
 static circe_status read_header(circe_tensor_file *file) {
     uint64_t length = 0;
     if (file->bytes < LENGTH_BYTES)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: it holds %zu bytes, too few for a .safetensors", file->name,
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it contains %zu bytes, too few for a .safetensors", file->name,
                           file->bytes);
     for (int i = LENGTH_BYTES - 1; i >= 0; i--) length = length << 8 | file->data[i];
     size_t rest = file->bytes - LENGTH_BYTES;
@@ -349,7 +350,7 @@ int64_t circe_tensor_file_count(const circe_tensor_file *file) { return file->n_
 circe_status circe_tensor_file_get(const circe_tensor_file *file, int64_t index, circe_tensor *tensor) {
     if (file == NULL || tensor == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "file and tensor must not be NULL");
     if (index < 0 || index >= file->n_tensors)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: there is no tensor number %lld; it holds %lld", file->name,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: there is no tensor number %lld; it contains %lld", file->name,
                           (long long)index, (long long)file->n_tensors);
     *tensor = file->tensors[index];
     return CIRCE_OK;
@@ -361,7 +362,7 @@ circe_status circe_tensor_file_find(const circe_tensor_file *file, const char *n
         return circe_fail(CIRCE_ERR_ARGUMENT, "file, name and tensor must not be NULL");
     for (int64_t i = 0; i < file->n_tensors; i++)
         if (strcmp(file->tensors[i].name, name) == 0) return circe_tensor_file_get(file, i, tensor);
-    return circe_fail(CIRCE_ERR_FORMAT, "%s: it holds no tensor '%s'", file->name, shown(name, text));
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: it contains no tensor '%s'", file->name, shown(name, text));
 }
 
 const char *circe_tensor_file_metadata(const circe_tensor_file *file, const char *key) {

@@ -68,7 +68,7 @@ def _float64_for(array: np.ndarray, name: str) -> np.dtype:
     """Reads whole numbers, booleans and other floats as float64; refuses everything that is not real numbers."""
     if array.dtype.kind in "biuf":
         return np.dtype(np.float64)
-    raise errors.DTypeError(f"{name} holds {array.dtype}; it must hold real numbers")
+    raise errors.DTypeError(f"{name} has dtype {array.dtype}; it must contain real numbers")
 
 
 def _require(array: np.ndarray, dtype) -> np.ndarray:
@@ -83,7 +83,7 @@ def _require(array: np.ndarray, dtype) -> np.ndarray:
 
 def _from_objects(array: np.ndarray, name: str, keep: bool = False) -> np.ndarray:
     def refuse():
-        return errors.DTypeError(f"{name} holds {array.dtype}; it must hold real numbers, or text, whose words are categories")
+        return errors.DTypeError(f"{name} has dtype {array.dtype}; it must contain real numbers, or text, whose words are categories")
 
     one = array.ndim == 1
     table = array.reshape(len(array), -1)
@@ -165,7 +165,7 @@ def _from_pandas(values, name: str, keep: bool) -> np.ndarray:
 
 
 def _refusal(name: str, kind):
-    return lambda: errors.DTypeError(f"{name} has a column of {kind}; it must hold real numbers, or text, whose words are "
+    return lambda: errors.DTypeError(f"{name} has a column of {kind}; it must contain real numbers, or text, whose words are "
                                      "categories")
 
 
@@ -229,7 +229,7 @@ def arrow(values, name: str):
 
 
 def arrow_numbers(column) -> Optional[np.ndarray]:
-    """The numbers of a ChunkedArray, NaN where one is missing; None: it holds something else."""
+    """The numbers of a ChunkedArray, NaN where one is missing; None: it contains something else."""
     import pyarrow.types as types
 
     kind = column.type
@@ -295,7 +295,7 @@ def explained(error: errors.DataError, variables: Dict[str, Any]) -> errors.Data
         if missing.any():
             missing = missing.reshape(len(missing), -1)
             row, column = np.argwhere(missing)[0]
-            return errors.DataError(f"{name} holds a NaN at row {row}, column {column} (counted from 0; "
+            return errors.DataError(f"{name} contains a NaN at row {row}, column {column} (counted from 0; "
                                     f"{int(missing.any(axis=1).sum())} of {len(missing)} rows have missing cells); "
                                     "missing='drop' leaves such rows out of all variables together")
     return error
@@ -329,7 +329,7 @@ class _Borrowed:
 
 
 def several(values, name: str, count: int, what: str) -> tuple:
-    """What an argument holds that must hold so many values."""
+    """What an argument contains that must contain so many values."""
     try:
         found = tuple(values)
     except TypeError:
@@ -348,8 +348,8 @@ def index_array(index, name: str, n_rows: int) -> np.ndarray:
     if array.size == 0:
         raise errors.ShapeError(f"{name} is empty; it needs at least one row number")
     if array.dtype.kind not in "iu":
-        raise errors.DTypeError(f"{name} holds {array.dtype}; it must hold row numbers")
+        raise errors.DTypeError(f"{name} has dtype {array.dtype}; it must contain row numbers")
     if array.min() < 0 or array.max() >= n_rows:
-        raise errors.ArgumentError(f"{name} holds row numbers from {array.min()} to {array.max()}; there are {n_rows} rows, "
+        raise errors.ArgumentError(f"{name} contains row numbers from {array.min()} to {array.max()}; there are {n_rows} rows, "
                                    "from 0")
     return np.ascontiguousarray(array, dtype=np.int64)

@@ -22,7 +22,7 @@ def numbers(values, name: str, mean: Optional[ConditionalMean], kernel: Optional
     for column, texts in enumerate(_columns.categories(array)):
         if texts is not None and (kernel is None or not _is_delta(kernel, name, column)):
             remedy = f"give kernel_{name}='delta'" if kernel is not None else "give numbers: one column of 0 and 1 per category"
-            raise errors.DTypeError(f"{name} holds categories, which this loss would take for numbers; {remedy}")
+            raise errors.DTypeError(f"{name} contains categories, which this loss would take for numbers; {remedy}")
     return np.asarray(array).reshape(len(array), -1)
 
 

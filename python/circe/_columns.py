@@ -81,7 +81,7 @@ def _refuse_mixture(place: str, numbers, texts) -> None:
     else:
         counts = f"{len(texts)} texts and " + _cells(len(numbers), "that is a number", "that are numbers")
         rare = numbers
-    raise errors.DataError(f"{place} holds {counts}: {_listed(rare)}. Correct {'it' if len(rare) == 1 else 'them'}, drop such "
+    raise errors.DataError(f"{place} contains {counts}: {_listed(rare)}. Correct {'it' if len(rare) == 1 else 'them'}, drop such "
                            "rows where they are missing, or make the column categories: astype('category')")
 
 
@@ -117,7 +117,7 @@ def read(cells: Sequence[Any], place: str, refuse: Callable[[], Exception], name
     if not texts:
         return values, None
     if not named and all(looks_like_number(text.strip()) for _, text in texts):
-        raise errors.DataError(f"{place} holds no plain number, but all its {len(texts)} cells look like numbers: "
+        raise errors.DataError(f"{place} contains no plain number, but all its {len(texts)} cells look like numbers: "
                                f"{_listed(texts)}. Write them as 1234.5, or make the column categories: astype('category')")
     codes: dict = {}
     for row, text in texts:
@@ -169,7 +169,7 @@ def refuse_unseen(codes: np.ndarray, known: Sequence[Texts], values, name: str) 
             cell = cells[int(new[0])] if len(known) == 1 and hasattr(cells, "__getitem__") else "a category"
             listed = ", ".join(map(repr, texts[:8])) + (", ..." if len(texts) > 8 else "")
             raise errors.DataError(f"{name}: row {new[0]} is {cell!r}, which the fit has not seen ({len(new)} of {len(codes)} rows "
-                                   f"hold such categories); it knows {listed}. Fit on rows that hold all of them, or leave "
+                                   f"contain such categories); it knows {listed}. Fit on rows that contain all of them, or leave "
                                    "these rows out")
 
 

@@ -209,7 +209,7 @@ class Options:
             raise _unknown(self.schema, name)
         text = text_of(row, value).encode("utf-8", "surrogateescape")
         if b"\0" in text:
-            raise errors.ArgumentError(f"{name} is {value!r}; it must not hold a null character")
+            raise errors.ArgumentError(f"{name} is {value!r}; it must not contain a null character")
         self._texts.append(text)
         status = _native.jobs().circe_options_set(self.schema.pointer, self.pointer, row.option.encode(), text)
         if status:

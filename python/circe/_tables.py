@@ -68,7 +68,7 @@ class Table:
 
 
 def is_table(data) -> bool:
-    """It holds columns in memory; otherwise it names a file."""
+    """It contains columns in memory; otherwise it names a file."""
     return data is not None and not isinstance(data, (str, bytes)) and not hasattr(data, "__fspath__")
 
 
@@ -77,7 +77,7 @@ def _columns_of(data) -> Iterator[Tuple[Any, Any]]:
         for name, values in data.items():
             yield name, values if hasattr(values, "__len__") and hasattr(values, "dtype") else _listed(values, name)
     elif hasattr(data, "collect") and not hasattr(data, "__len__"):  # polars: a query that has not been run
-        raise errors.DTypeError(f"data is a {type(data).__name__}, which holds no rows yet: pass data.collect()")
+        raise errors.DTypeError(f"data is a {type(data).__name__}, which contains no rows yet: pass data.collect()")
     elif hasattr(data, "columns") and hasattr(data, "iloc"):
         for c, name in enumerate(data.columns):
             yield name, data.iloc[:, c]
@@ -152,7 +152,7 @@ def _read_cells(cells: Sequence[Any], name: str, named: bool) -> Tuple[Optional[
     plain = [None if _columns._is_missing(cell) else cell for cell in cells]
     for row, cell in enumerate(plain):
         if cell is not None and not isinstance(cell, (str, bytes, *_columns.NUMBERS, np.generic)) and not named:
-            raise errors.DTypeError(f"column {name!r} holds {type(cell).__name__} in row {row}; it must hold numbers or texts")
+            raise errors.DTypeError(f"column {name!r} contains {type(cell).__name__} in row {row}; it must contain numbers or texts")
     if not named and all(cell is None or isinstance(cell, _columns.NUMBERS) for cell in plain):
         return np.array([np.nan if cell is None else float(cell) for cell in plain]), [], False
     return None, [None if cell is None else _encoded(cell) for cell in plain], named

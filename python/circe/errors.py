@@ -85,7 +85,7 @@ class DeviceError(CirceError, RuntimeError):
 
 
 class DTypeError(CirceError, TypeError):
-    """An argument has a type that does not hold real numbers, or not the requested type."""
+    """An argument does not contain real numbers, or not in the requested type."""
 
 
 class ClosedError(CirceError, ValueError):

@@ -28,18 +28,18 @@ def with_cell(values, row, cell):
 
 @pytest.mark.parametrize("cell", BAD)
 def test_one_bad_cell_is_refused(cell):
-    words = r"x holds 299 numbers and 1 cell that is not a number: .*\(row 7\)\. Correct it.*astype\('category'\)"
+    words = r"x contains 299 numbers and 1 cell that is not a number: .*\(row 7\)\. Correct it.*astype\('category'\)"
     for values in (with_cell(X, 7, cell), with_cell(X, 7, cell).astype(str), list(with_cell(X, 7, cell))):
         with pytest.raises(circe.DataError, match=words):
             circe.test(values, Y, Z, method="gcm")
         with pytest.raises(circe.DataError, match=words):
             circe.hsic(values, Z)
-    with pytest.raises(circe.DataError, match="y holds 299 numbers"):
+    with pytest.raises(circe.DataError, match="y contains 299 numbers"):
         circe.ConditionalMean().fit(with_cell(Y, 7, cell), Z)
 
 
 def test_the_rarer_kind_is_named():
-    with pytest.raises(circe.DataError, match=r"x holds 299 texts and 1 cell that is a number: 7 \(row 3\)|'7' \(row 3\)"):
+    with pytest.raises(circe.DataError, match=r"x contains 299 texts and 1 cell that is a number: 7 \(row 3\)|'7' \(row 3\)"):
         cells = GROUP.astype(object)
         cells[3] = 7
         circe.hsic(cells, Z)
@@ -87,7 +87,7 @@ def test_pandas_columns():
     assert "delta" in result.kernel_z and "gaussian" in result.kernel_z
     frame["z"] = frame["z"].astype(object)
     frame.loc[5, "z"] = "0.7x"
-    with pytest.raises(circe.DataError, match=r"z: column 'z' holds 299 numbers and 1 cell .*'0.7x' \(row 5\)"):
+    with pytest.raises(circe.DataError, match=r"z: column 'z' contains 299 numbers and 1 cell .*'0.7x' \(row 5\)"):
         circe.test(frame["x"], frame["y"], frame[["z", "group"]])
     frame.loc[5, "group"] = None
     with pytest.raises(circe.DataError, match="z: column 'group': row 5 is missing"):
@@ -255,7 +255,7 @@ def test_missing_rows_can_be_dropped(kind):
 
 
 def test_a_nan_is_told_with_what_would_be_right():
-    x, words = holes("nan")[0], r"holds a NaN at row 7, column 0 \(counted from 0; 6 of 300 rows .*missing='drop' leaves"
+    x, words = holes("nan")[0], r"contains a NaN at row 7, column 0 \(counted from 0; 6 of 300 rows .*missing='drop' leaves"
     for call in (lambda: circe.hsic(x, Z), lambda: circe.kpc(x, Y, Z), lambda: circe.test(x, Y, Z),
                  lambda: circe.effects(x, Y, Z), lambda: circe.ConditionalMean().fit(x, Z)):
         with pytest.raises(circe.DataError, match=words):

@@ -86,7 +86,7 @@ def test_examples(path, tmp_path):
 
 
 def test_the_notebook(tmp_path):
-    """Executed from its first cell to its last; the stored one holds outputs and figures."""
+    """Executed from its first cell to its last; the stored one contains outputs and figures."""
     path = SOURCE / "python" / "examples" / "counterfactual.ipynb"
     if not path.exists():
         pytest.skip("no notebook here")

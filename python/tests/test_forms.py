@@ -100,7 +100,7 @@ def test_what_is_missing():
     holes = [None if i % 40 == 7 else float(v) for i, v in enumerate(X)]
     left = np.arange(N) % 40 != 7
     column = pyarrow.array(holes)
-    with pytest.raises(circe.DataError, match="x holds a NaN at row 7"):
+    with pytest.raises(circe.DataError, match="x contains a NaN at row 7"):
         circe.hsic(column, Y)
     assert circe.hsic(column, Y, missing="drop").value == circe.hsic(X[left], Y[left]).value
     words = pyarrow.array([None if i % 40 == 7 else word for i, word in enumerate(GROUP.tolist())]).dictionary_encode()
@@ -125,7 +125,7 @@ def test_dates_are_refused():
     dates = pyarrow.array(np.arange(N).astype("datetime64[D]"))
     with pytest.raises(circe.DTypeError, match="x has a column of date32"):
         circe.hsic(dates, Y)
-    with pytest.raises(circe.DTypeError, match="column 'when' holds date"):
+    with pytest.raises(circe.DTypeError, match="column 'when' contains date"):
         circe.audit({"when": dates, "y": Y, "group": GROUP}, prediction="when", target="y", sensitive="group")
 
 
@@ -193,9 +193,9 @@ def test_losses(table, library):
 def test_losses_refuse(library):
     losses = library()
     mean = circe.ConditionalMean(sigma2_y=1.0).fit(Y, GROUP)
-    with pytest.raises(circe.DTypeError, match="z holds categories.*kernel_z='delta'"):
+    with pytest.raises(circe.DTypeError, match="z contains categories.*kernel_z='delta'"):
         losses["wrong"](Y, GROUP, mean)
-    with pytest.raises(circe.DTypeError, match="z holds categories.*one column of 0 and 1 per category"):
+    with pytest.raises(circe.DTypeError, match="z contains categories.*one column of 0 and 1 per category"):
         losses["gcm"](Y, GROUP, mean)
     with pytest.raises(circe.DataError, match="z: row 3 is 'east', which the fit has not seen"):
         losses["circe"](Y, np.where(np.arange(N) == 3, "east", GROUP), mean)

@@ -75,7 +75,7 @@ def test_refused(chain, options, text):
 
 def test_data_refused(chain):
     x, y, z, _ = chain
-    with pytest.raises(circe.DataError, match="z holds a NaN at row 1"):
+    with pytest.raises(circe.DataError, match="z contains a NaN at row 1"):
         circe.test(x[:20], y[:20], [0, np.nan, *range(18)])
     with pytest.raises(circe.ShapeError):
         circe.test(x, y[:-1], z)
@@ -179,7 +179,7 @@ def test_what_results_look_like(chain):
 
 def test_effects_of_bad_data_name_them():
     x = np.linspace(0, 1, 50)
-    with pytest.raises(circe.DataError, match="^z holds a NaN"):
+    with pytest.raises(circe.DataError, match="^z contains a NaN"):
         circe.effects(x, x, np.full(50, np.nan))
 
 
@@ -204,7 +204,7 @@ def test_arguments_refused(chain, function, options, error, text):
 @pytest.mark.parametrize("function", ["calibrate", "effects"])
 def test_more_data_refused(chain, function):
     x, y, z, _ = chain
-    with pytest.raises(circe.DataError, match="x holds a NaN at row 1"):
+    with pytest.raises(circe.DataError, match="x contains a NaN at row 1"):
         getattr(circe, function)([0, np.nan, *range(18)], y[:20], z[:20])
     with pytest.raises(circe.ShapeError, match="y"):
         getattr(circe, function)(x, y[:-1], z)

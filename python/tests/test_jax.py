@@ -186,7 +186,7 @@ def test_batches_across_devices():
     (lambda p, m: losses.circe_loss(p.x, p.y, p.z, m, sigma2_x=1.0, estimator="best"), circe.ArgumentError, "must be one of biased"),
     (lambda p, m: losses.circe_loss(p.x[:9], p.y, p.z, m, sigma2_x=1.0), circe.ShapeError, "x has 9 rows and y has 160"),
     (lambda p, m: losses.circe_loss(p.x[None], p.y, p.z, m, sigma2_x=1.0), circe.ShapeError, "x has 3 dimensions"),
-    (lambda p, m: losses.circe_loss(np.arange(160), p.y, p.z, m, sigma2_x=1.0), circe.DTypeError, "x holds int32"),
+    (lambda p, m: losses.circe_loss(np.arange(160), p.y, p.z, m, sigma2_x=1.0), circe.DTypeError, "x has dtype int32"),
     (lambda p, m: losses.circe_loss(p.x, p.y, None, m, sigma2_x=1.0), circe.ArgumentError, "z is missing"),
     (lambda p, m: losses.circe_loss(p.x, p.y, p.z, m, sigma2_x=1.0, index=[1]), circe.ArgumentError, "takes y and z"),
     (lambda p, m: losses.circe_loss(p.x, p.y, p.z, "mean", sigma2_x=1.0), circe.ArgumentError, "fitted ConditionalMean"),

@@ -172,7 +172,7 @@ def test_categoricals_that_are_not_used_do_no_harm(trained):
 
 def test_a_query_that_has_not_been_run_is_refused(trained):
     polars = pytest.importorskip("polars")
-    with pytest.raises(circe.DTypeError, match=r"data is a LazyFrame, which holds no rows yet: pass data.collect\(\)"):
+    with pytest.raises(circe.DTypeError, match=r"data is a LazyFrame, which contains no rows yet: pass data.collect\(\)"):
         trained.predict(polars.DataFrame(TABLE).lazy())
 
 
@@ -201,16 +201,16 @@ def test_missing_cells(kind):
 def test_one_bad_cell():
     cells = [repr(float(v)) for v in TABLE["x"]]
     cells[7] = "0.7x"
-    with pytest.raises(circe.DataError, match="'x' holds 399 numbers and 1 cell that is not a number"):
+    with pytest.raises(circe.DataError, match="'x' contains 399 numbers and 1 cell that is not a number"):
         circe.train({**TABLE, "x": cells}, **TRAIN)
-    with pytest.raises(circe.DataError, match="'e' holds 399 numbers"):
+    with pytest.raises(circe.DataError, match="'e' contains 399 numbers"):
         circe.audit({**TABLE, "e": [*map(str, E[:-1].tolist()), "5%"]}, **AUDIT)
 
 
 @pytest.mark.parametrize("data, text", [
     ({}, "no column"), ({"x": [1.0, 2.0], "y": [1.0]}, "column 'y' has 1 rows and 'x' has 2"), ({"x": 3}, "'x' is int"),
-    ({"x": [object()]}, "holds object in row 0"), (np.zeros(3), "array of 1 dimensions"),
-    ({"x": np.array(["2020-01-01"], dtype="datetime64[D]")}, "holds date")])
+    ({"x": [object()]}, "contains object in row 0"), (np.zeros(3), "array of 1 dimensions"),
+    ({"x": np.array(["2020-01-01"], dtype="datetime64[D]")}, "contains date")])
 def test_what_is_no_table(data, text):
     with pytest.raises((circe.ShapeError, circe.DTypeError), match=text):
         circe.train(data, **TRAIN)

@@ -151,7 +151,7 @@ def test_residual_features(mean, points):
     assert measured.value == pytest.approx(expected.value, rel=1e-4)
     np.testing.assert_allclose(measured.grad, expected.grad, rtol=1e-3, atol=1e-7)
     for index, error, text in (([160], circe.ArgumentError, "index .* 160 rows"), ([-1], circe.ArgumentError, "index"),
-                               ([0.5], circe.DTypeError, "index holds"), ([], circe.ShapeError, "index is empty"),
+                               ([0.5], circe.DTypeError, "index has dtype"), ([], circe.ShapeError, "index is empty"),
                                ([[0]], circe.ShapeError, "index has 2 dimensions")):
         with pytest.raises(error, match=text):
             features.measure(points.x[:1], index)

@@ -12,19 +12,19 @@ from test_torch import Batch, batch  # noqa: F401
 
 @pytest.mark.parametrize("change,error,text", [
     ({"x": None}, circe.DTypeError, "x is NoneType"), ({"x": "numpy"}, circe.DTypeError, "x is ndarray"),
-    ({"x": lambda t: t.long()}, circe.DTypeError, "x holds torch.int64"),
+    ({"x": lambda t: t.long()}, circe.DTypeError, "x has dtype torch.int64"),
     ({"x": lambda t: t[:, :, None]}, circe.ShapeError, "x has 3 dimensions"),
     ({"x": lambda t: t[:0]}, circe.ShapeError, "x is empty"), ({"x": lambda t: t[:5]}, circe.ShapeError, "x|y"),
-    ({"x": lambda t: t * float("nan")}, circe.DataError, "x holds a NaN at row 0, column 0"),
+    ({"x": lambda t: t * float("nan")}, circe.DataError, "x contains a NaN at row 0, column 0"),
     ({"x": lambda t: t.to("meta")}, circe.DeviceError, "z is on cpu and x on meta"),
     ({"x": lambda t: t.to_sparse()}, circe.DTypeError, "x is a sparse tensor"),
     ({"x": lambda t: t.float().to_mkldnn()}, circe.DTypeError, "x is a tensor of torch._mkldnn; it must be dense"),
-    ({"y": None}, circe.DTypeError, "y is missing"), ({"y": lambda t: [object()] * len(t)}, circe.DTypeError, "y holds object"),
+    ({"y": None}, circe.DTypeError, "y is missing"), ({"y": lambda t: [object()] * len(t)}, circe.DTypeError, "y has dtype object"),
     ({"y": lambda t: t.to("meta")}, circe.DeviceError, "y is on meta and x on cpu"),
     ({"y": lambda t: t.requires_grad_(True)}, circe.ArgumentError, "y requires grad"),
-    ({"y": lambda t: t.to(torch.complex64)}, circe.DTypeError, "y holds torch.complex64"),
+    ({"y": lambda t: t.to(torch.complex64)}, circe.DTypeError, "y has dtype torch.complex64"),
     ({"y": lambda t: t[:3]}, circe.ShapeError, "y|z"), ({"z": lambda t: t[:3]}, circe.ShapeError, "z"),
-    ({"z": lambda t: t / 0}, circe.DataError, "z holds an infinity|z holds a NaN"),
+    ({"z": lambda t: t / 0}, circe.DataError, "z contains an infinity|z contains a NaN"),
     ({"z": lambda t: t.expand(24, 3)}, circe.ShapeError, "z has 3 columns")])
 def test_refused(points, mean, change, error, text):
     batch = Batch(points, mean, rows=slice(0, 24))
@@ -40,7 +40,7 @@ def test_row_numbers_refused(points, mean):
     x = torch.zeros(2, 1)
     for arguments, error, text in (
             ({"index": torch.tensor([0, 160])}, circe.ArgumentError, r"index\[1\] is 160; the data set has 160 rows"),
-            ({"index": torch.tensor([0.0, 1.0])}, circe.DTypeError, "index holds torch.float32"),
+            ({"index": torch.tensor([0.0, 1.0])}, circe.DTypeError, "index has dtype torch.float32"),
             ({"index": torch.tensor([0])}, circe.ShapeError, "index has shape"),
             ({"index": torch.zeros(2, device="meta").long()}, circe.DeviceError, "index is on meta"),
             ({}, circe.ArgumentError, "index: this loss was made from ResidualFeatures"),

@@ -7,7 +7,7 @@ column <- function(values, name, ordered, call) {
   if (is.factor(values)) return(words(droplevels(values), name))
   numeric <- is.numeric(values) || is.logical(values) || inherits(values, c("Date", "POSIXct", "difftime"))
   if (!numeric || inherits(values, "integer64"))
-    refuse(call, "'", name, "' is of class '", class(values)[1], "'; it must hold numbers, logical values, dates, texts or a factor.")
+    refuse(call, "'", name, "' is of class '", class(values)[1], "'; it must contain numbers, logical values, dates, texts or a factor.")
   values <- as.double(values)
   infinite <- which(is.infinite(values))
   if (length(infinite) > 0)

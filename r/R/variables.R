@@ -18,9 +18,9 @@ terms_of <- function(part, call) {
   if (is.call(part) && identical(part[[1]], as.name("("))) return(terms_of(part[[2]], call))
   if (is.call(part) && identical(part[[1]], as.name("+")) && length(part) == 3)
     return(c(terms_of(part[[2]], call), terms_of(part[[3]], call)))
-  if (is.numeric(part)) refuse(call, "the formula holds the number ", part, "; there is no intercept here. Leave it out.")
+  if (is.numeric(part)) refuse(call, "the formula contains the number ", part, "; there is no intercept here. Leave it out.")
   if (is.call(part) && as.character(part[[1]])[1] %in% c("*", ":", "^", "-", "/", "%in%"))
-    refuse(call, "the formula holds ", deparse1(part), "; join variables by +, or write I(", deparse1(part), ") to compute with them.")
+    refuse(call, "the formula contains ", deparse1(part), "; join variables by +, or write I(", deparse1(part), ") to compute with them.")
   list(part)
 }
 
@@ -28,11 +28,11 @@ terms_of <- function(part, call) {
 without_dots <- function(parts, data, call) {
   dot <- vapply(parts, function(part) any(vapply(part, identical, NA, as.name("."))), NA)
   if (!any(dot)) return(parts)
-  if (sum(dot) > 1) refuse(call, "the formula holds . more than once.")
-  if (!is.data.frame(data)) refuse(call, "the formula holds . , which needs 'data' to be a data frame.")
+  if (sum(dot) > 1) refuse(call, "the formula contains . more than once.")
+  if (!is.data.frame(data)) refuse(call, "the formula contains . , which needs 'data' to be a data frame.")
   named <- unlist(lapply(parts, function(part) lapply(part, all.vars)))
   rest <- lapply(setdiff(names(data), named), as.name)
-  if (length(rest) == 0) refuse(call, "the formula holds . , but it names every column of 'data'.")
+  if (length(rest) == 0) refuse(call, "the formula contains . , but it names every column of 'data'.")
   parts[[which(dot)]] <- c(Filter(function(term) !identical(term, as.name(".")), parts[[which(dot)]]), rest)
   parts
 }

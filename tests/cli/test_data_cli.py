@@ -88,7 +88,7 @@ class DataTest(CliTest):
     def test_a_folder_with_something_in_it_is_not_touched(self):
         (self.path / "full").mkdir()
         self.write("full/notes.txt", "mine")
-        self.refuse(2, ["full: the folder is not empty (it holds notes.txt)", "hint: --force"], "data", "faces", "-o", "full",
+        self.refuse(2, ["full: the folder is not empty (it contains notes.txt)", "hint: --force"], "data", "faces", "-o", "full",
                     *self.FACES)
         self.assertEqual(self.files("full"), {"notes.txt": b"mine"})
         self.succeed("data", "faces", "-o", "full", *self.FACES, "--force")

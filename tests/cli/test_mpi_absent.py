@@ -14,7 +14,7 @@ class WithoutMpi(Case):
             _, err = self.run_it(0, "fit", "--y", "y.npy", "--z", "z.npy", "-o", "m.safetensors", expect=2)
             self.assertEqual(len(self.said(err)), 1 - rank)
             if rank == 0:
-                self.assertIn("mpirun started 2 of this program, which was built without MPI", err)
+                self.assertIn("mpirun started 2 copies of this program, which was built without MPI", err)
         self.assertFalse((self.folder / "m.safetensors").exists())
 
     def test_one_of_one_needs_no_mpi(self):

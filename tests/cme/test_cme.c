@@ -814,7 +814,7 @@ static void bad_arguments(void **state) {
     assert_refused(circe_cme_fit(context, &d.y, &d.z, bound, bound, &options, &cme), CIRCE_ERR_ARGUMENT, "used <=");
     test_set(&d.y, 7, 0, NAN);
     assert_refused(circe_cme_fit(context, &d.y, &d.z, bound, bound, NULL, &cme), CIRCE_ERR_VALUE,
-                   "y holds a NaN at row 7, column 0");
+                   "y contains a NaN at row 7, column 0");
     d.y.rows = d.z.rows = 1;
     assert_refused(circe_cme_fit(context, &d.y, &d.z, bound, bound, NULL, &cme), CIRCE_ERR_SHAPE, "at least 2 rows");
     assert_null(cme);

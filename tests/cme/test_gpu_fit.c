@@ -226,7 +226,7 @@ static void refusals(void **state) {
     assert_ok(FIT(&y, &z, p.cuda)); /* on this stream */
     circe_cme_destroy(cme);
     assert_cuda(cudaMemcpy((double *)z.data + 7, &nan, sizeof nan, cudaMemcpyHostToDevice));
-    assert_refused(FIT(&y, &z, p.cuda), CIRCE_ERR_VALUE, "z holds a NaN");
+    assert_refused(FIT(&y, &z, p.cuda), CIRCE_ERR_VALUE, "z contains a NaN");
     assert_null(cme);
     assert_ok(circe_cuda_set_stream(p.cuda, NULL));
     assert_cuda(cudaStreamDestroy(stream));

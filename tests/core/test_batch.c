@@ -93,7 +93,7 @@ static void check_golden(const golden_case *c, const measure_case *m, circe_meth
     assert_near(value, expected, tolerance, fabs(expected));
     snprintf(name, sizeof name, "grad_%s.npy", m->name);
     circe_mat expected_grad = test_golden_matrix(c->folder, name);
-    if (strcmp(c->folder, "laplace_x") == 0) { /* see test_golden.c: the file holds NaN */
+    if (strcmp(c->folder, "laplace_x") == 0) { /* see test_golden.c: the file contains NaN */
         circe_mat witness = test_zeros(x.rows, x.rows, CIRCE_FLOAT64);
         assert_true(isnan(test_at(&expected_grad, 0, 0)));
         assert_ok(m->witness(&p, &witness));

@@ -138,7 +138,7 @@ static void headers(void **state) {
     refuse("{\"__metadata__\": {\"k\": 1}}", 0, "metadata 'k' is not a text");
     refuse("{\"__metadata__\": []}", 0, "__metadata__");
     refuse("{\"__metadata__\": {}, \"__metadata__\": {}}", 0, "twice");
-    refuse("{}", 8, "describes 0 bytes of tensors, and the file holds 8");
+    refuse("{}", 8, "describes 0 bytes of tensors, and the file contains 8");
     char deep[4096] = "{\"a\":";
     for (int i = 0; i < 2000; i++) strcat(deep, "[");
     refuse(deep, 0, "not one JSON object");
@@ -169,7 +169,7 @@ static void entries_together(void **state) {
     refuse("{\"a\":" ENTRY("F64", "[2]", "[0,16]") ",\"b\":" ENTRY("F64", "[2]", "[8,24]") "}", 24,
            "tensor 'b': its data overlap");
     refuse("{\"a\":" ENTRY("F64", "[1]", "[0,8]") ",\"b\":" ENTRY("F64", "[1]", "[16,24]") "}", 24, "unused bytes");
-    refuse("{\"a\":" ENTRY("F64", "[1]", "[0,8]") "}", 24, "describes 8 bytes of tensors, and the file holds 24");
+    refuse("{\"a\":" ENTRY("F64", "[1]", "[0,8]") "}", 24, "describes 8 bytes of tensors, and the file contains 24");
     refuse("{\"a\":" ENTRY("U8", "[1]", "[0,1]") ",\"b\":" ENTRY("U8", "[1]", "[1,2]") ",\"a\":" ENTRY("U8", "[1]",
                                                                                                        "[2,3]") "}",
            3, "tensor 'a': it is in the header twice");

@@ -791,7 +791,7 @@ static void folders_are_not_overwritten(void **state) {
     make_folder("faces");
     write_file(test_path("faces/notes"), "mine", 4);
     train_refused(faces_write(test_context(2), test_path("faces"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT,
-                  "faces: the folder is not empty (it holds notes)");
+                  "faces: the folder is not empty (it contains notes)");
     calls = 0;
     train_refused(faces_write(test_context(2), test_path("faces"), &options, true, stop, &calls), CIRCE_ERR_CANCELLED,
                   "interrupted");

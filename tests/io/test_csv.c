@@ -270,17 +270,18 @@ static void csv_mixtures(void **state) {
             snprintf(text, sizeof text, "x,y\n%s,1\n%s,2\n%s,3\n", place == 0 ? cells[k] : "1",
                      place == 1 ? cells[k] : "2.5", place == 2 ? cells[k] : "-3e2");
             refuse_csv(text, NULL, CIRCE_ERR_VALUE,
-                       "t.csv: column 'x' holds 2 numbers and 1 cell that is not a number");
+                       "t.csv: column 'x' contains 2 numbers and 1 cell that is not a number");
         }
     }
-    refuse_csv("x\n1\n2\n3\nbad\n4\n5\n?\nodd\n6\n-\n7\n8\n.\n", NULL, CIRCE_ERR_VALUE,
-               "column 'x' holds 8 numbers and 4 cells that are not numbers: 'bad' (row 3, line 5), 'odd' (row 7, line "
-               "9), '-' (row 9, line 11), .... Correct them, or give --na 'bad' --missing drop");
+    refuse_csv(
+        "x\n1\n2\n3\nbad\n4\n5\n?\nodd\n6\n-\n7\n8\n.\n", NULL, CIRCE_ERR_VALUE,
+        "column 'x' contains 8 numbers and 4 cells that are not numbers: 'bad' (row 3, line 5), 'odd' (row 7, line "
+        "9), '-' (row 9, line 11), .... Correct them, or give --na 'bad' --missing drop");
     refuse_csv("x\n1\n2\n\"1,5\"\n", NULL, CIRCE_ERR_VALUE, "--decimal ,");
     refuse_csv("c\nred\nblue\n7\n", NULL, CIRCE_ERR_VALUE,
-               "column 'c' holds 2 texts and 1 cell that is a number: '7' (row 2, line 4)");
+               "column 'c' contains 2 texts and 1 cell that is a number: '7' (row 2, line 4)");
     refuse_csv("c\nred\nblue\n7\n", NULL, CIRCE_ERR_VALUE, "--categories 'c'");
-    refuse_csv("1,2\n3,x\n", NULL, CIRCE_ERR_VALUE, "column '1' holds 1 number and 1 cell");
+    refuse_csv("1,2\n3,x\n", NULL, CIRCE_ERR_VALUE, "column '1' contains 1 number and 1 cell");
     refuse_csv("a,b\n1,2\n3,4\n5,6x\n", "b", CIRCE_ERR_VALUE, "column 'b'");
     io_table table = parse_csv("a,b\n1,2\n3,4\n5,6x\n", "a"); /* what is not selected does not count */
     io_table_free(&table);

@@ -138,7 +138,7 @@ static void large_mixture(void **state) {
     add(&m, "0.7x,9\n");
     io_use_threads(4);
     assert_int_equal(io_parse_csv_as(m.text, m.length, "t.csv", NULL, NULL, &table), CIRCE_ERR_VALUE);
-    assert_says("column 'a' holds 500000 numbers and 1 cell that is not a number: '0.7x' (row 500000, line 500002)");
+    assert_says("column 'a' contains 500000 numbers and 1 cell that is not a number: '0.7x' (row 500000, line 500002)");
     char *names[] = {"a"};
     io_reading reading = {.categories = names, .n_categories = 1};
     assert_int_equal(io_parse_csv_as(m.text, m.length, "t.csv", NULL, &reading, &table), CIRCE_OK);

@@ -118,8 +118,8 @@ static void npy_refusals(void **state) {
     refuse_npy(simple_npy("<f8", "False", "(0, 3)", some, 0), CIRCE_ERR_VALUE, "empty");
     refuse_npy(simple_npy("<f8", "False", "(3, 0)", some, 0), CIRCE_ERR_VALUE, "(3, 0)");
     refuse_npy(simple_npy("<f8", "False", "()", some, 8), damaged, "without dimensions");
-    refuse_npy(simple_npy("<f8", "False", "(3, 2)", some, 47), damaged, "48 bytes, and the file holds 47");
-    refuse_npy(simple_npy("<f8", "False", "(3, 2)", some, 49), damaged, "the file holds 49");
+    refuse_npy(simple_npy("<f8", "False", "(3, 2)", some, 47), damaged, "48 bytes, and the file contains 47");
+    refuse_npy(simple_npy("<f8", "False", "(3, 2)", some, 49), damaged, "the file contains 49");
     refuse_npy(simple_npy("<f8", "False", "(-3, 2)", some, 48), damaged, "negative");
     refuse_npy(simple_npy("<f8", "False", "(4611686018427387904, 16)", some, 48), damaged, "impossible shape");
     refuse_npy(simple_npy("<f8", "False", "(2305843009213693952,)", some, 48), damaged, "impossible shape");
@@ -289,7 +289,7 @@ static void npz_refusals(void **state) {
     cut.n -= 8;
     assert_int_equal(io_read(make_npz("cut.npz", &cut, NULL, ZIP_CM_DEFLATE), NULL, &table), CIRCE_ERR_FORMAT);
     assert_says("alpha.npy");
-    assert_says("32 bytes, and the file holds 24");
+    assert_says("32 bytes, and the file contains 24");
     huge = simple_npy("<f8", "False", "(1000000000, 1000)", numbers, sizeof numbers);
     assert_int_equal(io_read(make_npz("huge.npz", &huge, NULL, ZIP_CM_DEFLATE), NULL, &table), CIRCE_ERR_FORMAT);
     assert_says("(1000000000, 1000)");

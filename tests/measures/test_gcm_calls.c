@@ -44,7 +44,7 @@ static void refusals(void **state) {
     assert_refused(GCM(w, f.kernel_y, NULL, &f.y, &f.z), CIRCE_ERR_ARGUMENT, "x must not be NULL");
     assert_refused(GCM(w, f.kernel_y, &f.x, NULL, &f.z), CIRCE_ERR_ARGUMENT, "y must not be NULL");
     assert_refused(GCM(w, f.kernel_y, &f.x, &f.y, NULL), CIRCE_ERR_ARGUMENT, "z must not be NULL");
-    assert_refused(GCM(w, f.kernel_y, &bad, &f.y, &f.z), CIRCE_ERR_VALUE, "x holds a NaN at row 7, column 1");
+    assert_refused(GCM(w, f.kernel_y, &bad, &f.y, &f.z), CIRCE_ERR_VALUE, "x contains a NaN at row 7, column 1");
     assert_refused(GCM(w, f.kernel_y, &f.x, &short_y, &f.z), CIRCE_ERR_SHAPE, "y has 39");
     assert_refused(GCM(w, f.kernel_y, &f.x, &f.y, &short_z), CIRCE_ERR_SHAPE, "z has 41");
 #undef GCM
@@ -79,7 +79,7 @@ static void refused_options(void **state) {
     REFUSED((f.options.previous_x = &one, f.options.previous_y = &good.y), CIRCE_ERR_SHAPE, "1 and 2 columns");
     REFUSED((f.options.previous_x = &good.x, f.options.previous_y = &one), CIRCE_ERR_SHAPE, "3 and 1 columns");
     REFUSED((f.options.previous_x = &bad, f.options.previous_y = &good.previous_y), CIRCE_ERR_VALUE,
-            "previous_x holds an infinity");
+            "previous_x contains an infinity");
     circe_cme_options fit = test_options(CIRCE_METHOD_DENSE, &holdout_ridge);
     circe_cme *gaussian = test_fit(f.context, &f.holdout_y, &f.holdout_z, "gaussian(2)", "gaussian(1)", &fit);
     circe_cme *wider = test_fit(f.context, &f.x, &f.z, "gaussian(2)", "linear", &fit);

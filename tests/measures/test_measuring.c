@@ -1060,7 +1060,7 @@ static void refusals(void **state) {
     assert_refused(create(p.context, &o, &shorter, &p.z, &p.holdout_y, &p.holdout_z, &r), CIRCE_ERR_SHAPE,
                    "59 rows and z has 60");
     test_set(&p.y, 3, 1, NAN);
-    assert_refused(CREATE, CIRCE_ERR_VALUE, "y holds a NaN at row 3, column 1");
+    assert_refused(CREATE, CIRCE_ERR_VALUE, "y contains a NaN at row 3, column 1");
     test_set(&p.y, 3, 1, 0.0);
 
     batch b = take(&p, 0);

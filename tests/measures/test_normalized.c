@@ -661,7 +661,7 @@ static void bad_pointers_and_values(void **state) {
         const struct {
             circe_mat *mat;
             const char *text;
-        } holes[] = {{&bad.x, "x holds a NaN at row 3"}, {&bad.y, "y holds a NaN"}, {&bad.z, "z holds a NaN"}};
+        } holes[] = {{&bad.x, "x contains a NaN at row 3"}, {&bad.y, "y contains a NaN"}, {&bad.z, "z contains a NaN"}};
         for (int64_t k = 0; k < COUNT(holes); k++) {
             bad = s;
             *holes[k].mat = test_copy(holes[k].mat, CIRCE_FLOAT64);

@@ -397,7 +397,7 @@ static void refusals(void **state) {
     assert_refused(circe_measure_create(s.context, &o, &m), CIRCE_ERR_ARGUMENT, "gcm has no kernel of x");
     test_set(&s.x, 3, 1, NAN);
     assert_refused(circe_scale(s.workspace, NULL, &plain, &s.x, widths, NULL, NULL), CIRCE_ERR_VALUE,
-                   "x holds a NaN at row 3, column 1");
+                   "x contains a NaN at row 3, column 1");
 }
 
 TEST_MAIN("scaling", TEST(median_of_few_rows), TEST(median_of_many_rows), TEST(degenerate), TEST(running),

@@ -96,7 +96,7 @@ def _rows(array, name: str, dtype=None) -> Array:
     except (TypeError, ValueError):
         raise errors.DTypeError(f"{name} is {type(array).__name__}; it must be an array of numbers") from None
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
-        raise errors.DTypeError(f"{name} holds {array.dtype}; it must hold real numbers")
+        raise errors.DTypeError(f"{name} has dtype {array.dtype}; it must contain real numbers")
     if array.ndim not in (1, 2):
         raise errors.ShapeError(f"{name} has {array.ndim} dimensions; it must be (n,) or (n, columns)")
     if array.size == 0:
@@ -109,14 +109,14 @@ def _features_of(x) -> Array:
     """x as float32 or float64: half precision is widened, with its gradient."""
     x = _rows(x, "x")
     if not jnp.issubdtype(x.dtype, jnp.floating):
-        raise errors.DTypeError(f"x holds {x.dtype}; it must hold floating-point numbers")
+        raise errors.DTypeError(f"x has dtype {x.dtype}; it must contain floating-point numbers")
     return x if x.dtype in (jnp.float32, jnp.float64) else x.astype(jnp.float32)
 
 
 def _index_of(index, n: int) -> Array:
     index = jnp.asarray(index)
     if not jnp.issubdtype(index.dtype, jnp.integer):
-        raise errors.DTypeError(f"index holds {index.dtype}; it must hold row numbers")
+        raise errors.DTypeError(f"index has dtype {index.dtype}; it must contain row numbers")
     if index.shape != (n,):
         raise errors.ShapeError(f"index has shape {index.shape} and x has {n} rows; give one row number for each")
     return index
@@ -192,7 +192,7 @@ def circe_loss(x, y=None, z=None, mean: Union[ConditionalMean, ResidualFeatures,
             raise errors.ArgumentError("index: with ResidualFeatures the loss takes the row numbers of the batch: circe_loss(x, "
                                        "mean=features, index=index)")
         if x.dtype != mean.dtype:
-            raise errors.DTypeError(f"x holds {x.dtype} and the ResidualFeatures {np.dtype(mean.dtype)}; make them with dtype={x.dtype}")
+            raise errors.DTypeError(f"x has dtype {x.dtype} and the ResidualFeatures {np.dtype(mean.dtype)}; make them with dtype={x.dtype}")
         points = (_index_of(index, x.shape[0]),)
     else:
         if index is not None:

@@ -38,7 +38,7 @@ def _points(tensor, name: str, x: Tensor, plan: _plans.Plan) -> Tensor:
         raise errors.ArgumentError(f"{name} requires grad, but the loss has a gradient in x only: pass {name}.detach()")
     if tensor.dtype is not x.dtype and (tensor.dtype not in _CODES or x.device.type != "cpu"):
         if tensor.is_complex():
-            raise errors.DTypeError(f"{name} holds {tensor.dtype}; it must hold real numbers")
+            raise errors.DTypeError(f"{name} has dtype {tensor.dtype}; it must contain real numbers")
         tensor = tensor.to(x.dtype)
     return _rows(tensor, name)
 
@@ -66,7 +66,7 @@ def _index(index, x: Tensor) -> Tensor:
     if not isinstance(index, Tensor):
         index = torch.as_tensor(index, device=x.device)
     if index.dtype.is_floating_point or index.dtype is torch.bool or index.is_complex():
-        raise errors.DTypeError(f"index holds {index.dtype}; it must hold row numbers")
+        raise errors.DTypeError(f"index has dtype {index.dtype}; it must contain row numbers")
     if index.device != x.device:
         raise errors.DeviceError(f"index is on {index.device} and x on {x.device}; they must be on one device")
     if index.dim() != 1 or len(index) != len(x):
@@ -81,7 +81,7 @@ def _widened(x) -> Tensor:
     if x.dtype in _CODES:
         return x
     if not x.is_floating_point():
-        raise errors.DTypeError(f"x holds {x.dtype}; it must hold floating-point numbers")
+        raise errors.DTypeError(f"x has dtype {x.dtype}; it must contain floating-point numbers")
     return x.float()
 
 
