@@ -17,7 +17,7 @@ cp CONTRIBUTING.md "$pages/project/contributing.md"
 cp SECURITY.md "$pages/project/security.md"
 mkdir -p "$pages/reference/commands"
 "$circe" generate-reference "$pages/reference/commands"
-# A page in docs/ may point to a file of the sources, which the site does not hold.
+# A page in docs/ may point to a file of the sources, which the site does not contain.
 python3 scripts/docs_links.py "$pages"
 doxygen docs/Doxyfile
 

@@ -10,7 +10,7 @@ case "$what" in
 build) packages="gcc g++ make cmake ninja-build pkg-config libopenblas-openmp-dev librandom123-dev libcjson-dev
                  libzip-dev zlib1g-dev libyaml-dev libpng-dev libturbojpeg0-dev libdnnl-dev libcmocka-dev gnuplot-nox python3" ;;
 check)
-    packages="python3-numpy python3-pytest"
+    packages="python3-numpy python3-pytest zsh"
     optional="python3-threadpoolctl python3-joblib" # where the system offers them
     [ "${CIRCE_CHECK_R:-1}" = 0 ] || optional="$optional r-base-core r-cran-knitr r-cran-markdown"
     [ "${CIRCE_CHECK_TORCH:-1}" = 0 ] || optional="$optional python3-torch"

@@ -81,22 +81,22 @@ class Audit(Record):
 
     @property
     def groups(self):
-        """A DataFrame, one row per prediction, attribute and group: `rows`, `compared` (large enough to count in a gap),
-        and every metric as in fairlearn's MetricFrame.by_group, with the ends of its 95 % interval: `true_positive_rate`,
-        `true_positive_rate_lower`, `true_positive_rate_upper`."""
+        """A DataFrame with one row per prediction, attribute and group. Its columns are `rows`, `compared` (large enough to
+        count in a gap), and every metric as in fairlearn's MetricFrame.by_group, with the ends of its 95 % interval:
+        `true_positive_rate`, `true_positive_rate_lower`, `true_positive_rate_upper`."""
         found = self.findings[:len(self.findings) // max(1, len(self.results["notions"]))]
         return frame([row for finding in found for row in _group_rows(finding)], ["prediction", "attribute", "group"])
 
     @property
     def gaps(self):
-        """A DataFrame, one row per gap between groups: its size with an interval, the two groups, and what chance alone
-        gives."""
+        """A DataFrame with one row per gap between groups. It shows the size of the gap with an interval, the two groups, and
+        what chance alone gives."""
         return frame([{"notion": f.notion, "prediction": f.prediction, "attribute": f.attribute, **gap}
                        for f in self.findings for gap in f.gaps])
 
     @property
     def overall(self):
-        """A DataFrame, one row per prediction: its metrics on all rows with their intervals."""
+        """A DataFrame with one row per prediction, its metrics on all rows and their intervals."""
         return frame([{"prediction": one["prediction"], **_with_ends(one)} for one in self.quality], ["prediction"])
 
     def plot(self, metric: Optional[str] = None, axes=None):

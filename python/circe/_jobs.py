@@ -205,7 +205,7 @@ class Predictions(Record):
 
     @property
     def labels(self) -> np.ndarray:
-        """(n,): the most probable class of every row; None where a cell is missing."""
+        """The most probable class of every row, of shape (n,). None where a cell is missing."""
         if self.target is None:
             raise errors.UnsupportedError("these are predictions of numbers, which have no classes: see values")
         found = np.full(len(self.values), None, dtype=object)
