@@ -346,7 +346,7 @@ static circe_status run_job(training_job *job) {
     if (status != CIRCE_OK) return status;
     training_ranks_divide(job->set);
     job->from = job->to;
-    job->to = training_has_baseline(job) ? (1 + job->from) / 2 : 1;
+    job->to = training_has_baseline(job) ? (TRAINING_SHARE + job->from) / 2 : TRAINING_SHARE;
     return run_network(job);
 }
 

@@ -27,7 +27,7 @@ static circe_status train_baseline(training_job *job) {
                                   .epochs = job->options->epochs,
                                   .patience = job->options->patience};
     job->from = job->to;
-    job->to = 1;
+    job->to = TRAINING_SHARE;
     snprintf(job->stage, sizeof job->stage, "without the regulariser: ");
     circe_status status = training_try(job, &trial);
     if (status != CIRCE_OK || ranks_rank() != 0) return status;

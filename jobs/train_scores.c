@@ -292,8 +292,7 @@ static circe_status compare_errors(training_job *job) {
 static circe_status score_both(training_job *job) {
     circe_training *r = &job->made->result;
     const training_part *part = training_judged(job->set);
-    circe_status status = job_progress(job->watch, 1, "judging");
-    if (status == CIRCE_OK) status = training_score(job, part, job->made->after, true, &r->score);
+    circe_status status = training_score(job, part, job->made->after, true, &r->score);
     if (status == CIRCE_OK && job->made->baseline != NULL) {
         status = training_score(job, part, job->made->baseline, true, &r->baseline_score);
         if (status == CIRCE_OK) status = compare_errors(job);
@@ -328,9 +327,11 @@ circe_status training_judge(training_job *job) {
     else
         score_classes(job);
     score_validation(job);
-    circe_status status = measure_dependence(job);
+    circe_status status = job_progress(job->watch, TRAINING_SHARE, "judging");
+    if (status == CIRCE_OK) status = measure_dependence(job);
+    if (status == CIRCE_OK) status = job_progress(job->watch, (1 + TRAINING_SHARE) / 2, "judging");
     if (status == CIRCE_OK) status = score_both(job);
     if (status == CIRCE_OK) status = estimate_floor(job);
     if (status == CIRCE_OK) note_collapse(job);
-    return status;
+    return status == CIRCE_OK ? job_progress(job->watch, 1, "judging") : status;
 }

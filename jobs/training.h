@@ -21,6 +21,8 @@ typedef struct trained {
 
 static inline const trained *trained_of(const circe_training *result) { return (const trained *)(const void *)result; }
 
+#define TRAINING_SHARE 0.9 /* of the progress; then the networks are judged */
+
 /* Warnings given so far, the number of epochs checked, and the spread of the features in the first of them. */
 enum { TRAINING_NARROW = 1, TRAINING_CONSTANT = 2, TRAINING_DRIFT = 4 };
 typedef struct training_watchman {
@@ -53,7 +55,7 @@ typedef struct training_job {
     int64_t outputs;
     train_result result;
     double reported;       /* on the clock: the last word to the watch */
-    double from, to;       /* the share of the whole that the training at hand is */
+    double from, to;       /* the share of the whole that the training at hand is, up to TRAINING_SHARE */
     char stage[96];        /* what it is for: "gamma 300, fold 2 of 5: "; "": the network itself */
     circe_model *compared; /* --baseline; NULL: none is named */
     bool search_resumed;   /* gammas were read from a file */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
+#include "cli/common/text.h"
 #include "cli/demo/demo.h"
 #include "io/io.h"
 #include "io/paths.h"
@@ -93,8 +95,9 @@ static char *command_of(const demo *d, const circe_train_options *options) {
 }
 
 static int tell(void *user, double done, const char *text) {
-    char *titled = small_format("%s: %s", ((const demo_line *)user)->title, text);
-    int stop = progress_watch(NULL, done, titled);
+    const demo_line *line = user;
+    char *titled = small_format("%s: %s", line->title, text);
+    int stop = progress_watch(NULL, (line->place + done) / DEMO_LINES, titled);
     free(titled);
     return stop;
 }
@@ -118,10 +121,13 @@ static circe_status train_line(demo *d, demo_line *line) {
     o.target = "b";
     o.given = "y";
     o.invariant_to = "z";
+    char *baseline = small_format("%s/%s.safetensors", d->folder, d->lines[DEMO_FREE].name);
     if (line == &d->lines[DEMO_FREE])
         o.regularizer = "none";
-    else
+    else {
         o.gamma = 1000;
+        o.baseline = baseline;
+    }
     o.net = "9x64";
     o.lr = 2e-3;
     o.weight_decay = 0.3;
@@ -132,6 +138,7 @@ static circe_status train_line(demo *d, demo_line *line) {
     circe_status status = circe_train(d->s.context, NULL, &o, &watch, &line->training);
     if (status == CIRCE_ERR_CANCELLED) status = interrupted(model);
     progress_clear();
+    free(baseline);
     free(data);
     free(model);
     return status;
@@ -139,14 +146,17 @@ static circe_status train_line(demo *d, demo_line *line) {
 
 /* ---- judging ----------------------------------------------------------------------------------------------------- */
 
-/* Of b, on the training rows. */
-static double deviation_of(const demo_line *line) {
-    return sqrt(line->training->errors[0].mse / line->training->errors[0].standardised);
+static double deviation_of(const circe_mat *column) {
+    double mean = 0, squares = 0, n = (double)column->rows;
+    for (int64_t i = 0; i < column->rows; i++) mean += demo_at(column, i) / n;
+    for (int64_t i = 0; i < column->rows; i++) squares += pow(demo_at(column, i) - mean, 2) / n;
+    return sqrt(squares);
 }
 
 typedef struct predictor {
     circe_context *context;
     const demo_line *line;
+    double unit;
 } predictor;
 
 /* The predictor in the form that interventions need: in units of the deviation of b. */
@@ -155,7 +165,6 @@ static circe_status predict_rows(void *user, int64_t rows, const double *a, cons
     const predictor *p = user;
     const char *const names[] = {"a", "y", "z"};
     const double *const columns[] = {a, y, z};
-    double unit = deviation_of(p->line);
     circe_table *table = NULL;
     circe_predictions *made = NULL;
     circe_predict_options options;
@@ -163,7 +172,7 @@ static circe_status predict_rows(void *user, int64_t rows, const double *a, cons
     circe_status status = circe_table_create(rows, &table);
     for (int c = 0; c < 3 && status == CIRCE_OK; c++) status = circe_table_add_numbers(table, names[c], columns[c], 1);
     if (status == CIRCE_OK) status = circe_predict(p->context, p->line->training->model, table, &options, NULL, &made);
-    for (int64_t i = 0; status == CIRCE_OK && i < rows; i++) prediction[i] = made->values[i] / unit;
+    for (int64_t i = 0; status == CIRCE_OK && i < rows; i++) prediction[i] = made->values[i] / p->unit;
     circe_predictions_free(made);
     circe_table_free(table);
     return status;
@@ -171,8 +180,8 @@ static circe_status predict_rows(void *user, int64_t rows, const double *a, cons
 
 static circe_status judge_line(demo *d, demo_line *line) {
     const synthetic_sample *test = &d->test;
-    predictor p = {d->s.context, line};
-    double unit = deviation_of(line);
+    const double unit = d->deviation;
+    predictor p = {d->s.context, line, unit};
     int64_t n = test->n;
     line->prediction = small_alloc((size_t)n * sizeof *line->prediction);
     circe_status status = predict_rows(&p, n, test->a.data, test->y.data, test->z.data, line->prediction);
@@ -191,33 +200,49 @@ static circe_status judge_line(demo *d, demo_line *line) {
 }
 
 static circe_status find_floor(demo *d) {
-    double variance = NAN, unit = deviation_of(&d->lines[DEMO_FREE]);
+    double variance = NAN;
     circe_status status =
         synthetic_conditional_variance(d->s.context, &d->model, &d->test, (uint64_t)d->seed, &variance);
-    d->floor = variance / (unit * unit);
+    d->floor = variance / (d->deviation * d->deviation);
     return status;
 }
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
+/* A paragraph, indented like the steps of the demonstration. */
+static void CIRCE_PRINTF(1, 2) paragraph(const char *format, ...) {
+    va_list arguments;
+    char *text = NULL;
+    va_start(arguments, format);
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    if (length < 0) return;
+    bool numbered = text[0] >= '1' && text[0] <= '9'; /* the number of a step hangs */
+    text_wrap(stdout, text, numbered ? 3 : 0, 3, text_width());
+    putchar('\n');
+    free(text);
+}
+
 static void explain_data(const demo *d) {
-    printf(
-        "Predict b without relying on z: an invariant predictor, and its cost\n\n"
+    printf("Predict b without relying on z: an invariant predictor, and its cost\n\n");
+    paragraph(
         "1. Data: %" PRId64
-        " points from a causal model of the CIRCE paper, in %s/train.csv,\n"
-        "   and %d more to judge the predictors, in %s/test.csv.\n\n"
-        "     y ~ N(0, 1)   z = y^2 + noise   a = 2 y + z * noise   b = 5 z + a wiggle of a and y + noise\n\n"
-        "   The network predicts b from a, y and z. Its prediction must not depend on z once y is known.\n\n",
+        " points from a causal model of the CIRCE paper, in %s/train.csv, and %d more to judge the predictors, in "
+        "%s/test.csv.",
         d->training.n, d->folder, TEST_POINTS, d->folder);
+    printf(
+        "     y ~ N(0, 1)   z = y^2 + noise   a = 2 y + z * noise\n"
+        "     b = 5 z + a wiggle of a and y + noise\n\n");
+    paragraph("The network predicts b from a, y and z. Its prediction must not depend on z once y is known.");
     fflush(stdout);
 }
 
 static void explain_training(const demo *d) {
     const circe_training *free_run = d->lines[DEMO_FREE].training, *run = d->lines[DEMO_INVARIANT].training;
-    printf("2. Training: a network of 9 layers, %" PRId64
-           " epochs. It took %.1f s without a regulariser and %.1f s\n"
-           "   with CIRCE: loss + 1000 * CIRCE(prediction, z given y) on every batch.\n\n",
-           run->epochs, free_run->seconds, run->seconds);
+    paragraph("2. Training: a network of 9 layers, %" PRId64
+              " epochs. It took %.1f s without a regulariser and %.1f s with CIRCE: loss + 1000 * CIRCE(prediction, z "
+              "given y) on every batch.",
+              run->epochs, free_run->seconds, run->seconds);
 }
 
 static void explain_result(const demo *d) {
@@ -229,20 +254,20 @@ static void explain_result(const demo *d) {
         printf("     %-14s %10.3g %10.3g %14.3g %10.2g\n", line->title, line->mse, line->vcf, line->vcf_support,
                demo_circe(line));
     }
-    printf("     %-14s %10.3g %10d %14d %10d\n", "floor", d->floor, 0, 0, 0);
-    printf(
-        "\n"
-        "   MSE is in units of the variance of b. vcf, in the same units, is how much the prediction moves when\n"
-        "   z is set to another value and a follows. vcf_support uses only values of z that are plausible for y.\n\n"
-        "   Without CIRCE the prediction is nearly exact because it uses z: set z to another value, and the\n"
-        "   prediction moves as much as b varies. With CIRCE it moves %.0f times less, and %.0f times less within\n"
-        "   the data. The cost: no invariant predictor can have an error below %.3f, the floor E[Var(b | y)].\n",
+    printf("     %-14s %10.3g %10d %14d %10d\n\n", "floor", d->floor, 0, 0, 0);
+    paragraph(
+        "MSE is in units of the variance of b. vcf, in the same units, is how much the prediction moves when z is set "
+        "to "
+        "another value and a follows. vcf_support uses only values of z that are plausible for y.");
+    paragraph(
+        "Without CIRCE the prediction is nearly exact because it uses z: set z to another value, and the prediction "
+        "moves "
+        "as much as b varies. With CIRCE it moves %.0f times less, and %.0f times less within the data. The cost: no "
+        "invariant predictor can have an error below %.3f, the floor E[Var(b | y)].",
         exact->vcf / invariant->vcf, exact->vcf_support / invariant->vcf_support, d->floor);
     if (invariant->mse < d->floor)
-        printf(
-            "   (%.3f is slightly below the floor because the test points are a sample and a little of z remains.)\n",
-            invariant->mse);
-    putchar('\n');
+        paragraph("(%.3f is slightly below the floor because the test points are a sample and a little of z remains.)",
+                  invariant->mse);
 }
 
 static void explain_next(const demo *d) {
@@ -257,7 +282,7 @@ static void explain_next(const demo *d) {
     printf(
         "  # the invariant predictor on another table\n"
         "  %s predict --model %s/invariant.safetensors --data %s/test.csv -o %s/predictions.csv\n\n"
-        "  # the training of the invariant predictor, with its own report; try another --gamma\n"
+        "  # the invariant predictor again, with its own report; try another --gamma\n"
         "  %s\n\n"
         "  %s --help\n",
         p, f, f, f, d->lines[DEMO_INVARIANT].command, p);
@@ -271,6 +296,7 @@ static circe_status run(demo *d) {
     if (status == CIRCE_OK) status = draw_data(d);
     if (status == CIRCE_OK) status = write_table(d, "train.csv", &d->training, false);
     if (status != CIRCE_OK) return status;
+    d->deviation = deviation_of(&d->training.b);
     explain_data(d);
     for (int k = 0; k < DEMO_LINES && status == CIRCE_OK; k++) status = train_line(d, &d->lines[k]);
     for (int k = 0; k < DEMO_LINES && status == CIRCE_OK; k++) status = judge_line(d, &d->lines[k]);
@@ -293,10 +319,11 @@ int cmd_demo(const args *arguments) {
               .points = arguments->own.n,
               .epochs = arguments->own.epochs,
               .seed = arguments->own.seed,
-              .lines = {[DEMO_FREE] = {.name = "free", .title = "without CIRCE"},
-                        [DEMO_INVARIANT] = {.name = "invariant", .title = "with CIRCE"}}};
+              .lines = {[DEMO_FREE] = {.place = DEMO_FREE, .name = "free", .title = "without CIRCE"},
+                        [DEMO_INVARIANT] = {.place = DEMO_INVARIANT, .name = "invariant", .title = "with CIRCE"}}};
     int status = session_open(&arguments->own, &d.s);
     progress_catch_termination();
+    progress_overall();
     if (status == EXIT_DONE) status = message_failed(run(&d));
     for (int k = 0; k < DEMO_LINES; k++) {
         circe_training_free(d.lines[k].training);

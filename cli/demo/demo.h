@@ -10,6 +10,7 @@ enum { DEMO_FREE, DEMO_INVARIANT, DEMO_LINES };
 
 /* One of the two predictors. */
 typedef struct demo_line {
+    int place;         /* among the lines */
     const char *name;  /* of its model and of its column in test.csv */
     const char *title; /* for people */
     char *command;     /* that trains it as well */
@@ -26,11 +27,12 @@ typedef struct demo {
     synthetic_model model;
     synthetic_sample training, test;
     demo_line lines[DEMO_LINES];
-    double floor; /* of the test points, in units of Var(b) */
+    double deviation; /* of b, on all points of train.csv */
+    double floor;     /* of the test points, in units of Var(b) */
     double seconds;
 } demo;
 
-/* CIRCE of a line's predictions, on its validation rows. */
+/* CIRCE of a line's predictions, on the test rows of its training. */
 static inline double demo_circe(const demo_line *line) {
     return line->training->dependence[CIRCE_TRAINING_AFTER][CIRCE_TRAINING_CIRCE];
 }

@@ -203,9 +203,11 @@ class ResultTest(TrainTest):
     def test_progress_bar_on_a_terminal(self):
         wide = self.bar(100)
         self.assertRegex(wide, r"\]   [0-9]%  epoch [0-9]+/40, loss .*circe ")
-        self.assertRegex(wide, r"\[#+\] 100%  without the regulariser: epoch 40/40, loss .*validation")
+        self.assertRegex(wide, r"\[#+\] 100%  judging")
+        shares = [int(share) for share in re.findall(r"\] +(\d+)%", wide)]
+        self.assertEqual(shares, sorted(shares))
         narrow = self.bar(50)
-        self.assertRegex(narrow, r"\[#+\] 100%  without the regu")
+        self.assertRegex(narrow, r"\[#+\] 100%  judging")
         self.assertLess(max(len(line) for line in re.split(r"\r|\n", narrow)), 50)
 
 
