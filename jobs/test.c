@@ -404,7 +404,8 @@ static circe_status run_all(const test_job *j, circe_test_job_result *r) {
             t->error = small_format("%s", text[0] != '\0' ? text : circe_status_text(status));
             r->n_failed++;
         }
-        status = job_progress(j->watch, (double)(i + 1) / (double)n_tests, "%s", t->method);
+        status = job_progress(j->watch, (double)(i + 1) / (double)(n_tests + (j->options->effects ? 4 : 0)), "%s",
+                              t->method);
         if (status != CIRCE_OK) return status;
     }
     test_problem p = problem_of(j, &tests[0]);

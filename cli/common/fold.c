@@ -46,12 +46,22 @@ static size_t without_spaces(const char *line, size_t bytes) {
     return bytes;
 }
 
+/* Whether the line is a command to copy: indented, its first word ends in circe, and the next follows at once, unlike
+ * the columns of a table. */
+static bool is_command(const char *line, size_t bytes) {
+    size_t indent = strspn(line, " "), end = indent + strcspn(line + indent, " \n");
+    return indent >= 2 && end + 1 < bytes && line[end + 1] != ' ' && end - indent >= 5 &&
+           strncmp(line + end - 5, "circe", 5) == 0;
+}
+
 static void fold(FILE *out, const char *line, size_t bytes, int width) {
     bytes = without_spaces(line, bytes);
     if (columns_of(line, bytes) <= width) {
         fwrite(line, 1, bytes, out);
         return;
     }
+    const char *more = is_command(line, bytes) ? " \\" : ""; /* so that a shell reads on */
+    width -= (int)strlen(more);
     size_t n = break_before(line, bytes, strspn(line, " "), width);
     int indent = column_to_continue(line, n, width);
     fwrite(line, 1, without_spaces(line, n), out);
@@ -59,7 +69,7 @@ static void fold(FILE *out, const char *line, size_t bytes, int width) {
         n += strspn(line + n, " ");
         size_t part = break_before(line + n, bytes - n, 0, width - indent);
         if (columns_of(line + n, bytes - n) <= width - indent) part = bytes - n;
-        fprintf(out, "\n%*s%.*s", indent, "", (int)part, line + n);
+        fprintf(out, "%s\n%*s%.*s", more, indent, "", (int)part, line + n);
         n += part;
     }
 }

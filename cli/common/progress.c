@@ -19,7 +19,8 @@ static volatile sig_atomic_t interrupted;
 static bool bar_wanted;
 static bool bar_shown;
 static int last_percent = -1;
-static double overall_since = -1; /* -1: a bar for each stage */
+static double overall_since = -1; /* -1: a bar for each stage; else when this part of the work began, */
+static double overall_from;       /* and the share of the work that was done by then */
 
 static volatile sig_atomic_t patience;
 
@@ -103,15 +104,20 @@ static void draw(const char *text, int percent) {
 
 static int percent_of(double share) { return share >= 1 ? 100 : share <= 0 ? 0 : (int)(100 * share); }
 
-void progress_overall(void) { overall_since = job_clock(); }
+static void begin_part(double share) {
+    overall_since = job_clock();
+    overall_from = share;
+}
 
-/* "1 min 20 s left": once a little is done, in proportion. */
+void progress_overall(void) { begin_part(0); }
+
+/* "1 min 20 s left": once a little of this part is done, in proportion, since costs are only roughly known. */
 static void put_left(double share, double now, char *out, size_t size) {
     enum { LEAST_SECONDS = 2 };
-    double spent = now - overall_since;
+    double spent = now - overall_since, done = share - overall_from;
     out[0] = '\0';
-    if (overall_since < 0 || spent < LEAST_SECONDS || share < 0.02 || share >= 1) return;
-    int left = (int)(spent / share * (1 - share) + 0.5);
+    if (overall_since < 0 || spent < LEAST_SECONDS || done < 0.02 || share >= 1) return;
+    int left = (int)(spent / done * (1 - share) + 0.5);
     if (left >= 60)
         snprintf(out, size, "%d min %d s left, ", left / 60, left % 60);
     else
@@ -131,37 +137,47 @@ void progress_show(double share, const char *text) {
     last_drawn = now;
 }
 
-int progress_watch(void *user, double share, const char *text) {
-    (void)user;
-    progress_show(share, text);
-    return interrupted != 0;
-}
-
 static struct {
     const progress_part *parts;
-    int n, at; /* at: the part that was met last */
+    int n, at, round; /* at: the part that was met last, and how often it has been gone through */
+    double last;      /* the share of it that was done then */
 } plan;
 
 void progress_plan(const progress_part *parts, int n) {
     plan.parts = parts;
     plan.n = n;
-    plan.at = 0;
+    plan.at = -1;
     progress_overall();
+}
+
+int progress_watch(void *user, double share, const char *text) {
+    (void)user;
+    if (plan.n == 0) progress_show(share, text); /* a plan knows better than the job, which counts steps */
+    return interrupted != 0;
+}
+
+static double cost_of_parts(int n) {
+    double cost = 0;
+    for (int k = 0; k < n; k++) cost += plan.parts[k].cost;
+    return cost;
 }
 
 /* The share of all parts that is done; -1: this stage is none of the parts, or belongs to a later one, as the
  * regressions of a calibration do. */
 static double planned_share(const char *name, double share) {
-    double before = 0, all = 0, found = -1;
-    for (int k = 0; k < plan.n; k++) {
-        if (k >= plan.at && found < 0 && strcmp(plan.parts[k].stage, name) == 0) {
-            plan.at = k;
-            found = before + share * plan.parts[k].cost;
-        }
-        before += plan.parts[k].cost;
-        all += plan.parts[k].cost;
-    }
-    return found < 0 || all <= 0 ? -1 : found / all;
+    int k = plan.at < 0 ? 0 : plan.at;
+    while (k < plan.n && (plan.parts[k].cost <= 0 || strcmp(plan.parts[k].stage, name) != 0)) k++;
+    if (k == plan.n) return -1;
+    double before = cost_of_parts(k), all = cost_of_parts(plan.n), rounds = plan.parts[k].rounds;
+    if (k > plan.at) {
+        plan.at = k;
+        plan.round = 0;
+        begin_part(before / all);
+    } else if (share < plan.last)
+        plan.round++;
+    plan.last = share;
+    double done = (plan.round + share) / rounds;
+    return (before + plan.parts[k].cost * (done < 1 ? done : 1)) / all;
 }
 
 int progress_step(void *user, const char *name, int64_t done, int64_t total) {

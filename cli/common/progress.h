@@ -21,10 +21,11 @@ int progress_step(void *user, const char *stage, int64_t done, int64_t total);
 void progress_overall(void);
 
 /* The same for a command whose work consists of stages of the library: the parts in order, and roughly how long each
- * takes. The caller keeps ownership of the parts. */
+ * takes; a cost of 0: it does not occur. The caller keeps ownership of the parts. */
 typedef struct progress_part {
     const char *stage;
     double cost;
+    int rounds; /* how often the library goes through the stage */
 } progress_part;
 
 void progress_plan(const progress_part *parts, int n);

@@ -46,7 +46,7 @@ int cmd_fit(const args *arguments) {
     session s = {0};
     int status = session_open(&arguments->own, &s);
     status = together_agree(status);
-    progress_plan(&(progress_part){"fitting", 1}, 1);
+    progress_plan(&(progress_part){"fitting", 1, .rounds = 1}, 1);
     if (status == EXIT_DONE) status = message_refused(circe_fit(s.context, NULL, options, &watch, &result));
     progress_clear();
     if (status == EXIT_DONE && result->cme != NULL) {

@@ -1,4 +1,6 @@
 /* circe measure NAME: one measure, its value and its gradient; or every measure in one table. */
+#include <string.h>
+
 #include "circe/measure_job.h"
 #include "cli/commands.h"
 #include "cli/common/output.h"
@@ -26,6 +28,11 @@ int cmd_measure(const args *arguments) {
     circe_measure_job_result *result = NULL;
     session s = {0};
     int status = session_open(&arguments->own, &s);
+    const progress_part parts[] = {{"fitting", 1, .rounds = 1}, {"blocks", 1, .rounds = 1}};
+    if (strcmp(arguments->argument, "all") != 0)
+        progress_plan(parts, sizeof parts / sizeof parts[0]);
+    else
+        progress_overall();
     if (status == EXIT_DONE)
         status = message_refused(circe_measure_run(s.context, NULL, arguments->argument, options, &watch, &result));
     progress_clear();

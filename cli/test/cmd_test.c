@@ -1,6 +1,7 @@
 /* circe test METHOD: a p-value with what it rests on, the calibration of the test on data like these, effect sizes; or
  * every test in one table. */
 #include <stdio.h>
+#include <string.h>
 
 #include "circe/test_job.h"
 #include "cli/commands.h"
@@ -77,6 +78,7 @@ static int test_pairs(const args *arguments) {
     circe_tests_result *result = NULL;
     session s = {0};
     int status = session_open(&arguments->own, &s);
+    progress_overall();
     if (status == EXIT_DONE)
         status = message_refused(
             circe_tests_run(s.context, NULL, arguments->argument, NULL, 0, arguments->options, &watch, &result));
@@ -87,25 +89,34 @@ static int test_pairs(const args *arguments) {
     return status;
 }
 
+/* The stage of the library in which a test spends its time. */
+static const char *stage_of(const char *method) {
+    static const char *const others[][2] = {{"hsic", "permutations"}, {"pcm", "halves"}, {"rcot", "rcot"}};
+    for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
+        if (strcmp(method, others[k][0]) == 0) return others[k][1];
+    }
+    return "regressions on y";
+}
+
 int cmd_test(const args *arguments) {
     if (((const circe_test_job_options *)arguments->options)->pairs != NULL) return test_pairs(arguments);
     if (arguments->own.csv) return message_fail(EXIT_INPUT, "--csv needs --pairs: it is for many tests");
-    const char *folder = arguments->own.output;
+    const char *folder = arguments->own.output, *method = arguments->argument != NULL ? arguments->argument : "";
     const circe_test_job_options *options = arguments->options;
     circe_watch watch = session_watch(&arguments->own);
     circe_test_job_result *result = NULL;
     session s = {0};
     int status = prepare_figure(arguments, folder);
     if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
-    const progress_part parts[] = {{"regressions on y", 2}, /* about seconds, of some thousand rows */
-                                   {"wild bootstrap", 1},
-                                   {"permutations", 1},
-                                   {"halves", 1},
-                                   {"rcot", 1},
-                                   {"effect sizes", options->effects ? 4 : 0},
-                                   {"along y", options->effects ? 4 : 0},
-                                   {"calibration", options->calibrate > 0 ? 0.1 * (double)options->calibrate : 0}};
-    progress_plan(parts, sizeof parts / sizeof parts[0]);
+    const progress_part parts[] = {
+        {stage_of(method), 1, .rounds = 2}, /* about seconds, for some thousand rows */
+        {"calibration", options->calibrate > 0 ? 0.3 * (double)options->calibrate : 0, .rounds = 1},
+        {"effect sizes", options->effects ? 3 : 0, .rounds = 2},
+        {"along y", options->effects ? 6 : 0, .rounds = 1}};
+    if (strcmp(method, "all") != 0)
+        progress_plan(parts, sizeof parts / sizeof parts[0]);
+    else
+        progress_overall();
     if (status == EXIT_DONE)
         status = message_refused(circe_test_run(s.context, NULL, arguments->argument, options, &watch, &result));
     progress_clear();

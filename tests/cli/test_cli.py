@@ -184,11 +184,12 @@ class ManualTest(CliTest):
                 subprocess.run([shell, "-n", self.path / ("completion." + shell)], check=True, timeout=60)
         self.refuse(2, ["bash", "zsh"], "completion")
 
-    def on_terminal(self, columns, *arguments):
-        """What the command prints on a terminal of so many columns."""
+    def on_terminal(self, columns, *arguments, bar=False):
+        """What the command prints on a terminal of so many columns; bar: only what it shows meanwhile."""
         ours, its = pty.openpty()
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        process = subprocess.Popen([BINARY, *arguments], cwd=self.path, stdout=its, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([BINARY, *arguments], cwd=self.path, stdout=subprocess.DEVNULL if bar else its,
+                                   stderr=its if bar else subprocess.DEVNULL)
         os.close(its)
         text = b""
         with contextlib.suppress(OSError):  # the end of a terminal
@@ -222,6 +223,20 @@ class ManualTest(CliTest):
                 masked = [re.sub(r"[\d.e-]+", "#", text).split() for text in (whole, folded)]  # times differ
                 self.assertEqual(*masked)
         json.loads(self.on_terminal(60, "measure", "hsic", *XYZ, "--json"))
+
+    def test_folded_commands_can_be_copied(self):
+        whole, folded = self.succeed("--help").stdout, self.on_terminal(60, "--help")
+        command = next(line for line in whole.splitlines() if line.startswith("  circe train --data"))
+        self.assertIn(command, re.sub(r" \\\n +", " ", folded))
+        self.assertNotIn(command, folded)
+
+    def test_one_bar_for_all_stages(self):
+        """It never goes back, and the calibration, which takes most of the time, has most of the bar."""
+        shown = self.on_terminal(80, "test", "kci", *XYZ, "--calibrate", "400", "--effects", bar=True)
+        shares = [int(share) for share in re.findall(r"\] +(\d+)%", shown)]
+        self.assertEqual(shares, sorted(shares))
+        during = [int(share) for share in re.findall(r"\] +(\d+)%  [^\r]*calibration", shown)]
+        self.assertGreater(during[-1] - during[0], 50)
 
     def test_verbose_tells_the_machine_and_the_stages(self):
         fit = ("fit", "--y", "y.npy", "--z", "z.npy", "-o", "told.safetensors")
