@@ -27,7 +27,7 @@ typedef enum circe_measure_kind {
     CIRCE_MEASURE_KCI = 6,
     CIRCE_MEASURE_NOCCO = 7,
     CIRCE_MEASURE_KPC = 8,
-    CIRCE_MEASURE_KINDS = 9, /* how many */
+    CIRCE_MEASURE_KINDS, /* how many */
 } circe_measure_kind;
 
 /* What a kind uses. */
