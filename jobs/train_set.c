@@ -322,11 +322,11 @@ static circe_status name_classes(training_set *set, const double *values, int64_
     for (int64_t i = 0; i < n; i++) {
         char number[32];
         if (texts == NULL && values[i] != floor(values[i]))
-            return circe_fail(
-                CIRCE_ERR_ARGUMENT,
-                "--target: column '%s' contains %g; with --task classification the numbers are classes, so they must be "
-                "whole",
-                name, values[i]);
+            return circe_fail(CIRCE_ERR_ARGUMENT,
+                              "--target: column '%s' contains %g; with --task classification the numbers are classes, "
+                              "so they must be "
+                              "whole",
+                              name, values[i]);
         snprintf(number, sizeof number, "%.15g", values[i]);
         name_list_add(&set->classes, texts != NULL ? texts[(int64_t)values[i]] : number);
     }

@@ -88,11 +88,13 @@ static void show_table(const demo *d, report *page) {
     cells_add(&list, "%s", "floor of an invariant predictor");
     cells_add(&list, "%.3g", d->floor);
     for (int v = 0; v < 3; v++) cells_add(&list, "0");
-    report_table table = cells_table(
-        &list, "On the 2000 test points, in units of Var(b); CIRCE on 1000 rows of train.csv that were not trained on.",
-        columns, 5);
+    char *title = small_format("On the %" PRId64 " test points, in units of Var(b); CIRCE on the %" PRId64
+                               " test rows of the training.",
+                               d->test.n, d->lines[DEMO_INVARIANT].training->measured_rows);
+    report_table table = cells_table(&list, title, columns, 5);
     table.marked = DEMO_INVARIANT;
     report_add_table(page, &table);
+    free(title);
     cells_free(&list);
 }
 
