@@ -58,6 +58,7 @@ typedef struct circe__sight {
     int side;        /* whose target metric and leaves were fitted to: 0, x; 1, z */
     double multiple; /* of the median width */
     int64_t rank;    /* the most features of y; 0: as many as the options allow */
+    double left_out; /* the share of the kernel's trace that they may leave out; 0: next to nothing */
 } circe__sight;
 
 typedef struct circe__data {

@@ -564,7 +564,7 @@ static circe_status check_some(const layout *l, const maps *m, circe_test_result
     }
     if (status == CIRCE_OK) status = residuals_of(l, m, &part, residual);
     for (int side = 0; status == CIRCE_OK && side < 2; side++) {
-        circe__spectrum none = {.n = n, .sight = {CIRCE__KERNEL, side, info[side]->sigma2_multiple, 0}};
+        circe__spectrum none = {.n = n, .sight = {CIRCE__KERNEL, side, info[side]->sigma2_multiple, 0, 0.0}};
         circe__regressor mean = {0};
         circe__table *r = &residual[side];
         circe__weigh(&part, r);

@@ -95,7 +95,8 @@ circe_status circe__features_y(const circe__data *data, const circe__sight *sigh
     *left = 0.0;
     if (data->y.dim == 0) return circe__table_new(data->context, data->total, 0, features);
     int64_t most = sight->rank > 0 ? circe__min(sight->rank, most_rank(data)) : most_rank(data);
-    if (!data->by_value) return circe__face_features(data, sight, 1e-8, most, features, left);
+    if (!data->by_value)
+        return circe__face_features(data, sight, sight->left_out > 0.0 ? sight->left_out : 1e-8, most, features, left);
     circe_status status = circe_kernel_create(data->context, CIRCE_KERNEL_DELTA, 0.0, &kernel);
     if (status == CIRCE_OK)
         status = circe__features_of(data, kernel, data->y.points, data->total, data->y.dim, 1e-8, most_rank(data), "y",
@@ -416,7 +417,7 @@ static circe_status search(const circe__data *data, const circe__table *const ta
 
 static bool same_sight(const circe__sight *a, const circe__sight *b) {
     bool own = (a->parts & (CIRCE__METRIC | CIRCE__LEAVES)) != 0;
-    return a->parts == b->parts && a->multiple == b->multiple && a->rank == b->rank &&
+    return a->parts == b->parts && a->multiple == b->multiple && a->rank == b->rank && a->left_out == b->left_out &&
            (!own || a->side == b->side);
 }
 
@@ -491,7 +492,7 @@ static circe_status adapt(const circe__data *data, const circe__table *const tar
 }
 
 circe_status circe__regress(const circe__data *data, const circe__table *const targets[2], circe__regressions *made) {
-    const choice none = {HUGE_VAL, 0.0, 1.0, {CIRCE__KERNEL, 0, 1.0, 0}};
+    const choice none = {HUGE_VAL, 0.0, 1.0, {CIRCE__KERNEL, 0, 1.0, 0, 0.0}};
     choice best[2] = {none, none};
     *made = (circe__regressions){0};
     circe_status status = data->faces == NULL ? search(data, targets, best) : adapt(data, targets, best, made);

@@ -224,7 +224,7 @@ static void check_regression(circe_context *context, const char *kernel, double 
     circe__spectrum spectrum;
     circe__regressor regressor = {0};
     assert_ok(circe__data_begin(context, &x, &y, &z, &options, &data));
-    assert_ok(circe__spectrum_make(&data, &(circe__sight){CIRCE__KERNEL, 0, 1.0, 0}, &spectrum));
+    assert_ok(circe__spectrum_make(&data, &(circe__sight){CIRCE__KERNEL, 0, 1.0, 0, 0.0}, &spectrum));
     assert_ok(circe__regressor_set(&data, &spectrum, ridge, &regressor));
     circe__table target = {N, 1, test_memory(N * sizeof(double))}, residual = {N, 1, test_memory(N * sizeof(double))};
     const double *zs = z.data, *ys = y.data;
