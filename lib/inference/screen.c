@@ -238,11 +238,12 @@ static circe_status consider_all(screening *s) {
 
 /* A multiple of the degrees of freedom that screening found: the ridge leaves more features unused, and the ridge in
  * use, a tenth of the chosen one, takes two or three times as many degrees. More rows than were screened need a few
- * more. */
+ * more. rcot is content with half as many. */
 static int64_t enough_features(const screening *s, int t) {
-    enum { LEAST = 96, TIMES = 6 };
+    enum { LEAST = 96 };
+    double times = s->all->options.method == CIRCE_TEST_RCOT ? 3.0 : 6.0;
     double more = pow((double)s->all->total / (double)s->data->total, 0.25);
-    int64_t wanted = (int64_t)(TIMES * more * s->degrees[t]), rank = LEAST;
+    int64_t wanted = (int64_t)(times * more * s->degrees[t]), rank = LEAST;
     while (rank < wanted) rank += rank / 3; /* steps: the two sides often share their features */
     return rank;
 }

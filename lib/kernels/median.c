@@ -130,7 +130,7 @@ static bool narrow(const double *v, double *few, int64_t *n, int64_t *k) {
     for (int64_t i = 0; i < *n; i++) {
         double own = v[i];
         few[held] = own;
-        held += own >= low && own <= high;
+        held += (own >= low) & (own <= high); /* no branch that depends on the numbers */
         below += own < low;
     }
     *n = held;
