@@ -370,6 +370,7 @@ circe_status circe__split_rows(const circe__data *data, uint64_t number, int64_t
 circe_status circe__test_splitkci(const circe__data *data, circe_test_result *result);
 circe_status circe__test_gcm(const circe__data *data, circe_test_result *result);
 circe_status circe__test_rcot(const circe__data *data, circe_test_result *result);
+circe_status circe__rcot_rows(const circe__data *data, circe_test_result *result); /* in two passes over the rows */
 circe_status circe__test_hsic(const circe__data *data, circe_test_result *result);
 circe_status circe__test_pcm(const circe__data *data, circe_test_result *result);
 
