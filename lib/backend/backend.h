@@ -112,6 +112,9 @@ typedef struct circe__loops {
      * is beside it (r); C (r, q) := H'C. On the calling thread, for some tens of rows. G is consumed. scratch: 4 r + q.
      */
     void (*reduce)(int64_t r, int64_t q, void *G, void *C, void *diagonal, void *beside, void *scratch);
+
+    /* v[0..n) := their cosines, to 3e-16, in either precision's table. On the calling thread. */
+    void (*cosines)(int64_t n, double *v);
 } circe__loops;
 
 /* Dense algebra in float64, row-major, divided among the threads of circe__threads_begin. */

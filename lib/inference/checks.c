@@ -91,7 +91,7 @@ void circe__views_free(const circe_context *context, circe__views *views) {
 /* Functions of y that all regressions share: the first are rough or additive, the second are products. */
 static circe_status view_of(const circe__data *data, int k, circe__views *views, circe__table *F) {
     bool one = data->y.dim == 1;
-    const circe__sight sight = {one ? CIRCE__ROUGH : CIRCE__ADDITIVE, 0, one ? 1.0 : 0.1, 0};
+    const circe__sight sight = {one ? CIRCE__ROUGH : CIRCE__ADDITIVE, 0, one ? 1.0 : 0.1, 0, 0.0};
     circe__table *view = &views->of[k];
     double left;
     circe_status status = CIRCE_OK;

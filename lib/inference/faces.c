@@ -200,7 +200,7 @@ static circe_status products_beside(const circe__data *data, circe__table *featu
 /* Adds one part to the features so far. */
 static circe_status add_part(const circe__data *data, const circe__sight *sight, unsigned part, double tolerance,
                              int64_t most, circe__table *features, double *left) {
-    const circe__sight alone = {part, sight->side, sight->multiple, 0};
+    const circe__sight alone = {part, sight->side, sight->multiple, 0, 0.0};
     circe__table more = {0};
     circe_status status =
         kernel_features(data, circe__face_of(data, &alone), sight->multiple, tolerance, most, &more, left);

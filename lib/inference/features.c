@@ -90,6 +90,33 @@ static circe_status factor_rows(const circe_context *context, const circe_kernel
     return status;
 }
 
+/* For rcot, whose features of y are a few hundred at most: so many random rows hold as good pivots as all of them. A
+ * category that these rows miss would have no feature. */
+enum { RCOT_CANDIDATES = 1000 };
+
+static bool few_candidates(const circe__data *data, const circe_kernel *kernel, int64_t n) {
+    for (int64_t f = 0; f < kernel->n_factors; f++)
+        if (kernel->factors[f].kind == CIRCE_KERNEL_DELTA) return false;
+    return data->options.method == CIRCE_TEST_RCOT && n > 2 * RCOT_CANDIDATES;
+}
+
+static circe_status pivots_of_some(const circe__data *data, const double *points, int64_t n, int64_t dim,
+                                   double tolerance, int64_t most, const char *name, circe__basis *basis) {
+    const circe_context *context = data->context;
+    int64_t *index = circe__alloc(context, RCOT_CANDIDATES, sizeof *index);
+    double *rows = circe__alloc(context, RCOT_CANDIDATES * dim, sizeof *rows);
+    circe_status status = index == NULL || rows == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) {
+        circe_random_subset((circe_random){data->options.seed, CIRCE__STREAM_ROWS}, n, RCOT_CANDIDATES, index);
+        for (int64_t i = 0; i < RCOT_CANDIDATES; i++)
+            memcpy(rows + i * dim, points + index[i] * dim, (size_t)dim * sizeof *rows);
+        status = circe__basis_extend(basis, rows, RCOT_CANDIDATES, tolerance, most, name);
+    }
+    circe__free(context, index);
+    circe__free(context, rows);
+    return status;
+}
+
 /* Pivots from candidates, then the features of every row. */
 static circe_status cover_rows(const circe__data *data, const circe_kernel *kernel, const double *points, int64_t n,
                                int64_t dim, double tolerance, int64_t most, const char *name, circe__table *features,
@@ -99,7 +126,10 @@ static circe_status cover_rows(const circe__data *data, const circe_kernel *kern
     void *scratch = NULL;
     double *residual = NULL, sum = 0.0, trace = 0.0;
     circe_status status = circe__basis_init(context, kernel, dim, name, &basis);
-    if (status == CIRCE_OK) status = circe__basis_cover(&basis, points, n, tolerance, most, data->options.seed, name);
+    if (status == CIRCE_OK)
+        status = few_candidates(data, kernel, n)
+                     ? pivots_of_some(data, points, n, dim, tolerance, most, name, &basis)
+                     : circe__basis_cover(&basis, points, n, tolerance, most, data->options.seed, name);
     if (status == CIRCE_ERR_RANK) status = circe__basis_invert(&basis);
     if (status == CIRCE_OK) status = circe__progress(context, "features", 1, 2);
     if (status == CIRCE_OK) status = circe__table_new(context, n, basis.rank, features);
@@ -139,7 +169,8 @@ circe_status circe__features_of(const circe__data *data, const circe_kernel *ker
                                 double *left) {
     *features = (circe__table){0};
     *left = 0.0;
-    if (n > CIRCE__ALL_ROWS) return cover_rows(data, kernel, points, n, dim, tolerance, most, name, features, left);
+    if (n > CIRCE__ALL_ROWS || few_candidates(data, kernel, n))
+        return cover_rows(data, kernel, points, n, dim, tolerance, most, name, features, left);
     circe__key key = key_of(data, kernel, points, n, dim, tolerance, most);
     if (circe__recall_table(data, key, features, left)) return CIRCE_OK;
     circe_status status = factor_rows(data->context, kernel, points, n, dim, tolerance, most, name, features, left);

@@ -47,7 +47,11 @@ static circe_status draw_factor(const circe__data *data, const circe_kernel_fact
 circe_status circe__fourier_draw(const circe__data *data, const circe__variable *variable, double multiple, int64_t n,
                                  uint64_t stream, const char *name, circe__fourier *f) {
     circe_kernel *kernel = NULL;
-    *f = (circe__fourier){.n = n, .dim = variable->dim, .seed = data->options.seed, .stream = stream};
+    *f = (circe__fourier){.n = n,
+                          .dim = variable->dim,
+                          .seed = data->options.seed,
+                          .stream = stream,
+                          .loops = circe__loops_for(data->context->backend, CIRCE_FLOAT64)};
     if (variable->dim == 0) {
         f->n = 0;
         return CIRCE_OK;
@@ -81,22 +85,32 @@ static void category_phases(const circe__fourier *f, double value, int64_t colum
     }
 }
 
-void circe__fourier_features(const circe__fourier *f, const double *points, const double *root, int64_t rows,
-                             double *out, int64_t ld) {
+static void phases(const circe__fourier *f, const double *point, double *row) {
     int64_t n = f->n;
-    for (int64_t i = 0; i < rows; i++) {
-        double *row = out + i * ld, scale = M_SQRT2 * root[i];
-        memcpy(row, f->offset, (size_t)n * sizeof *row);
-        for (int64_t c = 0; c < f->dim; c++) {
-            const double *w = f->frequency + c * n;
-            double value = points[i * f->dim + c];
-            if (f->category[c])
-                category_phases(f, value, c, row);
-            else
-#pragma omp simd
-                for (int64_t k = 0; k < n; k++) row[k] += w[k] * value;
+    memcpy(row, f->offset, (size_t)n * sizeof *row);
+    for (int64_t c = 0; c < f->dim; c++) {
+        const double *w = f->frequency + c * n;
+        if (f->category[c]) {
+            category_phases(f, point[c], c, row);
+            continue;
         }
 #pragma omp simd
-        for (int64_t k = 0; k < n; k++) row[k] = scale * cos(row[k]);
+        for (int64_t k = 0; k < n; k++) row[k] += w[k] * point[c];
+    }
+}
+
+/* Several rows at a time if a row is short. */
+void circe__fourier_features(const circe__fourier *f, const double *points, const double *root, int64_t rows,
+                             double *out, int64_t ld) {
+    enum { HELD = 1024 };
+    int64_t n = f->n, together = circe__max(HELD / circe__max(n, 1), 1);
+    double held[HELD];
+    for (int64_t first = 0; first < rows; first += together) {
+        int64_t here = circe__min(together, rows - first);
+        double *v = n <= HELD ? held : out + first * ld; /* one long row is its own scratch */
+        for (int64_t i = 0; i < here; i++) phases(f, points + (first + i) * f->dim, v + i * n);
+        f->loops->cosines(here * n, v);
+        for (int64_t i = 0; i < here; i++)
+            for (int64_t k = 0; k < n; k++) out[(first + i) * ld + k] = M_SQRT2 * root[first + i] * v[i * n + k];
     }
 }

@@ -10,6 +10,7 @@ typedef struct circe__fourier {
     double *offset;    /* (n) */
     bool *category;    /* (dim): this column's phase is a hash of its value */
     uint64_t seed, stream;
+    const circe__loops *loops;
 } circe__fourier;
 
 /* Draws n features of the variable's kernel, y's free widths times `multiple`. */

@@ -58,6 +58,7 @@ typedef struct circe__sight {
     int side;        /* whose target metric and leaves were fitted to: 0, x; 1, z */
     double multiple; /* of the median width */
     int64_t rank;    /* the most features of y; 0: as many as the options allow */
+    double left_out; /* the share of the kernel's trace that they may leave out; 0: next to nothing */
 } circe__sight;
 
 typedef struct circe__data {
@@ -369,6 +370,7 @@ circe_status circe__split_rows(const circe__data *data, uint64_t number, int64_t
 circe_status circe__test_splitkci(const circe__data *data, circe_test_result *result);
 circe_status circe__test_gcm(const circe__data *data, circe_test_result *result);
 circe_status circe__test_rcot(const circe__data *data, circe_test_result *result);
+circe_status circe__rcot_rows(const circe__data *data, circe_test_result *result); /* in two passes over the rows */
 circe_status circe__test_hsic(const circe__data *data, circe_test_result *result);
 circe_status circe__test_pcm(const circe__data *data, circe_test_result *result);
 

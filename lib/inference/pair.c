@@ -255,7 +255,7 @@ static circe_status regress_columns(const circe__data *data, circe__table *const
     const double shares[2] = {data->x.left, data->z.left};
     const bool forest = data->options.regressor == CIRCE_REGRESSOR_FOREST, given = data->options.fitted_x != NULL;
     circe__spectrum *none = &made->spectra[0];
-    *none = (circe__spectrum){.n = data->total, .sight = {given ? CIRCE__GIVEN : CIRCE__FOREST, 0, 0.0, 0}};
+    *none = (circe__spectrum){.n = data->total, .sight = {given ? CIRCE__GIVEN : CIRCE__FOREST, 0, 0.0, 0, 0.0}};
     if (forest && !given && data->dependence != NULL)
         return circe_fail(
             CIRCE_ERR_UNSUPPORTED,

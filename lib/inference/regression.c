@@ -95,7 +95,8 @@ circe_status circe__features_y(const circe__data *data, const circe__sight *sigh
     *left = 0.0;
     if (data->y.dim == 0) return circe__table_new(data->context, data->total, 0, features);
     int64_t most = sight->rank > 0 ? circe__min(sight->rank, most_rank(data)) : most_rank(data);
-    if (!data->by_value) return circe__face_features(data, sight, 1e-8, most, features, left);
+    if (!data->by_value)
+        return circe__face_features(data, sight, sight->left_out > 0.0 ? sight->left_out : 1e-8, most, features, left);
     circe_status status = circe_kernel_create(data->context, CIRCE_KERNEL_DELTA, 0.0, &kernel);
     if (status == CIRCE_OK)
         status = circe__features_of(data, kernel, data->y.points, data->total, data->y.dim, 1e-8, most_rank(data), "y",
@@ -144,18 +145,16 @@ typedef struct loo {
     const circe__table *target;
     int64_t columns, n_ridge, blocks;
     const double *inverse; /* (n_ridge, rank): 1 / (s + ridge) */
-    const double *scaled;  /* (n_ridge, rank, columns): diag(inverse) Q' target */
+    const double *scaled;  /* (rank, n_ridge, columns): diag(inverse) Q' target */
     double *errors;        /* (blocks, n_ridge + 1), the last of the mean alone */
 } loo;
 
-/* Adds the squared leave-one-out residuals of rows [first, first + n) under ridge l. */
-static double loo_errors(const loo *w, int64_t l, int64_t first, int64_t n, double *means) {
+/* The squared leave-one-out residuals of rows [first, first + n) under one ridge, whose predictions are in means. */
+static double loo_error(const loo *w, const double *inverse, int64_t first, int64_t n, const double *means,
+                        int64_t ld) {
     const circe__spectrum *sp = w->spectrum;
     int64_t r = sp->rank, columns = w->columns;
-    const double *inverse = w->inverse + l * r;
     double error = 0.0;
-    w->data->context->backend->algebra->gemm(0, 0, n, columns, r, 1.0, sp->Q + first * r, circe__max(r, 1),
-                                             w->scaled + l * r * columns, columns, 0.0, means, columns);
     for (int64_t i = 0; i < n; i++) {
         const double *q = sp->Q + (first + i) * r, *t = w->target->data + (first + i) * w->target->cols;
         double u = w->data->unit[first + i], h = u * u, square = 0.0;
@@ -163,7 +162,7 @@ static double loo_errors(const loo *w, int64_t l, int64_t first, int64_t n, doub
         for (int64_t k = 0; k < r; k++) h += q[k] * q[k] * inverse[k];
 #pragma omp simd reduction(+ : square)
         for (int64_t c = 0; c < columns; c++) {
-            double d = t[c] - means[i * columns + c];
+            double d = t[c] - means[i * ld + c];
             square += d * d;
         }
         double rest = fmax(1.0 - h, 1e-9); /* bounded for rounding alone: a fit through every point is useless */
@@ -181,13 +180,23 @@ static double error_alone(const loo *w, int64_t first, int64_t n) {
     return error;
 }
 
+/* One product predicts under as many ridges as fit. */
 static void run_loo(void *user, int64_t b) {
+    enum { WIDE = 2 * LOO_COLUMNS };
     const loo *w = user;
-    int64_t first = b * BLOCK, n = circe__min(BLOCK, w->spectrum->n - first);
-    double *errors = w->errors + b * (w->n_ridge + 1), means[BLOCK * LOO_COLUMNS];
+    int64_t first = b * BLOCK, n = circe__min(BLOCK, w->spectrum->n - first), r = w->spectrum->rank;
+    int64_t columns = w->columns, all = w->n_ridge * columns, together = WIDE / columns;
+    double *errors = w->errors + b * (w->n_ridge + 1), means[BLOCK * WIDE];
     errors[w->n_ridge] = error_alone(w, first, n);
-    for (int64_t l = 0; l < w->n_ridge; l++) /* without features, only the mean is left */
-        errors[l] = w->spectrum->rank > 0 ? loo_errors(w, l, first, n, means) : errors[w->n_ridge];
+    for (int64_t l = 0; l < w->n_ridge; l += together) {
+        int64_t ridges = circe__min(together, w->n_ridge - l), wide = ridges * columns;
+        if (r > 0)
+            w->data->context->backend->algebra->gemm(0, 0, n, wide, r, 1.0, w->spectrum->Q + first * r, r,
+                                                     w->scaled + l * columns, all, 0.0, means, wide);
+        for (int64_t k = 0; k < ridges; k++) /* without features, only the mean is left */
+            errors[l + k] = r > 0 ? loo_error(w, w->inverse + (l + k) * r, first, n, means + k * columns, wide)
+                                  : errors[w->n_ridge];
+    }
 }
 
 /* inverse and scaled, from P = Q' target (rank, columns). */
@@ -198,30 +207,35 @@ static void scale_ridges(const circe__spectrum *spectrum, const double *P, int64
         for (int64_t k = 0; k < r; k++) {
             inverse[l * r + k] = 1.0 / (spectrum->s[k] + ridge[l]);
             for (int64_t c = 0; c < columns; c++)
-                scaled[(l * r + k) * columns + c] = P[k * columns + c] * inverse[l * r + k];
+                scaled[(k * n_ridge + l) * columns + c] = P[k * columns + c] * inverse[l * r + k];
         }
 }
 
-circe_status circe__loo(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
-                        const double *ridge, int64_t n_ridge, double *errors, double *alone) {
-    if (circe__in_blocks(data, spectrum->n))
-        return circe__block_loo(data, spectrum, target, ridge, n_ridge, errors, alone);
+/* P (rank, columns) := Q' target, of the columns that choose a ridge. The caller frees it. */
+static double *project(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target) {
+    int64_t r = spectrum->rank, columns = circe__min(target->cols, LOO_COLUMNS);
+    double *P = circe__alloc(data->context, r * columns + 1, sizeof *P);
+    if (P != NULL && r > 0 && columns > 0)
+        data->context->backend->algebra->gemm(1, 0, r, columns, spectrum->n, 1.0, spectrum->Q, r, target->data,
+                                              target->cols, 0.0, P, columns);
+    return P;
+}
+
+/* circe__loo from P. */
+static circe_status loo_of(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
+                           const double *P, const double *ridge, int64_t n_ridge, double *errors, double *alone) {
     const circe_context *context = data->context;
     int64_t n = spectrum->n, r = spectrum->rank, columns = circe__min(target->cols, LOO_COLUMNS);
     loo w = {data, spectrum, target, columns, n_ridge, .blocks = (n + BLOCK - 1) / BLOCK};
-    double *P = circe__alloc(context, r * columns + 1, sizeof *P);
     double *inverse = circe__alloc(context, n_ridge * r + 1, sizeof *inverse);
     double *scaled = circe__alloc(context, n_ridge * r * columns + 1, sizeof *scaled);
     w.errors = circe__alloc(context, w.blocks * (n_ridge + 1), sizeof *w.errors);
-    circe_status status = CIRCE_OK;
-    if (P == NULL || inverse == NULL || scaled == NULL || w.errors == NULL) status = CIRCE_ERR_MEMORY;
+    circe_status status = inverse == NULL || scaled == NULL || w.errors == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     memset(errors, 0, (size_t)n_ridge * sizeof *errors);
     *alone = 0.0;
     if (status == CIRCE_OK && columns > 0) {
         w.inverse = inverse;
         w.scaled = scaled;
-        context->backend->algebra->gemm(1, 0, r, columns, n, 1.0, spectrum->Q, circe__max(r, 1), target->data,
-                                        target->cols, 0.0, P, columns);
         scale_ridges(spectrum, P, columns, ridge, n_ridge, inverse, scaled);
         circe_context_run(context, w.blocks, run_loo, &w);
         for (int64_t b = 0; b < w.blocks; b++) {
@@ -229,10 +243,20 @@ circe_status circe__loo(const circe__data *data, const circe__spectrum *spectrum
             *alone += w.errors[b * (n_ridge + 1) + n_ridge] / (double)n;
         }
     }
-    circe__free(context, P);
     circe__free(context, inverse);
     circe__free(context, scaled);
     circe__free(context, w.errors);
+    return status;
+}
+
+circe_status circe__loo(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
+                        const double *ridge, int64_t n_ridge, double *errors, double *alone) {
+    if (circe__in_blocks(data, spectrum->n))
+        return circe__block_loo(data, spectrum, target, ridge, n_ridge, errors, alone);
+    double *P = project(data, spectrum, target);
+    circe_status status =
+        P == NULL ? CIRCE_ERR_MEMORY : loo_of(data, spectrum, target, P, ridge, n_ridge, errors, alone);
+    circe__free(data->context, P);
     return status;
 }
 
@@ -300,33 +324,27 @@ typedef struct choice {
 /* The ridge that generalised cross-validation prefers: O(r) per ridge once P = Q' target is known.
  *
  *     |t - Q D P|^2 = |t|^2 - sum_k |P_k|^2 (s_k + 2 ridge) / (s_k + ridge)^2,   D = 1/(s + ridge) */
-static circe_status guess_ridge(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
-                                int64_t *guess) {
+static int64_t guess_ridge(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
+                           const double *P) {
     const circe_test_options *o = &data->options;
     int64_t n = spectrum->n, r = spectrum->rank, columns = circe__min(target->cols, LOO_COLUMNS);
-    double total = 0.0, least = HUGE_VAL, *P = circe__alloc(data->context, r * columns + r + 1, sizeof *P);
-    if (P == NULL) return CIRCE_ERR_MEMORY;
-    double *energy = P + r * columns;
-    *guess = o->n_ridge / 2;
-    if (r > 0 && columns > 0)
-        data->context->backend->algebra->gemm(1, 0, r, columns, n, 1.0, spectrum->Q, r, target->data, target->cols, 0.0,
-                                              P, columns);
+    int64_t guess = o->n_ridge / 2;
+    double total = 0.0, least = HUGE_VAL;
     for (int64_t i = 0; i < n; i++) total += circe__square_norm(target->data + i * target->cols, columns);
-    for (int64_t k = 0; k < r; k++) energy[k] = circe__square_norm(P + k * columns, columns);
     for (int64_t l = 0; l < o->n_ridge; l++) {
         double degrees = 1.0, left = total;
         for (int64_t k = 0; k < r; k++) {
-            double inverse = 1.0 / (spectrum->s[k] + o->ridge[l]);
+            double inverse = 1.0 / (spectrum->s[k] + o->ridge[l]),
+                   energy = circe__square_norm(P + k * columns, columns);
             degrees += spectrum->s[k] * inverse;
-            left -= energy[k] * (spectrum->s[k] + 2.0 * o->ridge[l]) * inverse * inverse;
+            left -= energy * (spectrum->s[k] + 2.0 * o->ridge[l]) * inverse * inverse;
         }
         double free = 1.0 - degrees / (double)n, error = fmax(left, 0.0) / (free * free);
         if (free <= 0.05 || error >= least) continue;
         least = error;
-        *guess = l;
+        guess = l;
     }
-    circe__free(data->context, P);
-    return CIRCE_OK;
+    return guess;
 }
 
 /* The caller's ridges may be in any order; then neighbours in the list need not be neighbours in size. */
@@ -342,26 +360,30 @@ static circe_status try_ridges(const circe__data *data, const circe__spectrum *s
                                double *errors, choice *best) {
     enum { REACH = 2 };
     const circe_test_options *o = &data->options;
-    double alone = 0.0;
-    int64_t all = o->n_ridge, guess = 0, first = 0, end = all, least = 0;
-    circe_status status = CIRCE_OK;
-    if (!circe__in_blocks(data, spectrum->n) && are_ascending(o->ridge, all)) {
-        status = guess_ridge(data, spectrum, target, &guess);
+    const bool blocks = circe__in_blocks(data, spectrum->n);
+    double alone = 0.0, *P = blocks ? NULL : project(data, spectrum, target);
+    int64_t all = o->n_ridge, first = 0, end = all, least = 0;
+    circe_status status = blocks || P != NULL ? CIRCE_OK : CIRCE_ERR_MEMORY;
+    if (P != NULL && are_ascending(o->ridge, all)) {
+        int64_t guess = guess_ridge(data, spectrum, target, P);
         first = circe__max(guess - REACH, 0);
         end = circe__min(guess + REACH + 1, all);
     }
-    if (status == CIRCE_OK)
-        status = circe__loo(data, spectrum, target, o->ridge + first, end - first, errors + first, &alone);
+    if (blocks)
+        status = circe__loo(data, spectrum, target, o->ridge, all, errors, &alone);
+    else if (P != NULL)
+        status = loo_of(data, spectrum, target, P, o->ridge + first, end - first, errors + first, &alone);
     while (status == CIRCE_OK) {
         least = first;
         for (int64_t l = first + 1; l < end; l++)
             if (errors[l] < errors[least]) least = l;
         int64_t more = least == first && first > 0 ? first - 1 : least == end - 1 && end < all ? end : -1;
         if (more < 0) break;
-        status = circe__loo(data, spectrum, target, o->ridge + more, 1, errors + more, &alone);
+        status = loo_of(data, spectrum, target, P, o->ridge + more, 1, errors + more, &alone);
         first = circe__min(first, more);
         end = circe__max(end, more + 1);
     }
+    circe__free(data->context, P);
     if (status == CIRCE_OK && errors[least] < best->error)
         *best = (choice){errors[least], alone, o->ridge[least], spectrum->sight};
     return status;
@@ -382,7 +404,7 @@ static circe_status search(const circe__data *data, const circe__table *const ta
                               data->by_value ? 0.0
                               : any          ? o->width[w]
                                              : 1.0,
-                              0};
+                              0, 0.0};
         status = circe__spectrum_make(data, &sight, &spectrum);
         for (int t = 0; status == CIRCE_OK && t < 2; t++)
             if (targets[t] != NULL) status = try_ridges(data, &spectrum, targets[t], errors, &best[t]);
@@ -395,7 +417,8 @@ static circe_status search(const circe__data *data, const circe__table *const ta
 
 static bool same_sight(const circe__sight *a, const circe__sight *b) {
     bool own = (a->parts & (CIRCE__METRIC | CIRCE__LEAVES)) != 0;
-    return a->parts == b->parts && a->multiple == b->multiple && a->rank == b->rank && (!own || a->side == b->side);
+    return a->parts == b->parts && a->multiple == b->multiple && a->rank == b->rank && a->left_out == b->left_out &&
+           (!own || a->side == b->side);
 }
 
 /* The spectrum of a sight, which both sides may share. */
@@ -469,7 +492,7 @@ static circe_status adapt(const circe__data *data, const circe__table *const tar
 }
 
 circe_status circe__regress(const circe__data *data, const circe__table *const targets[2], circe__regressions *made) {
-    const choice none = {HUGE_VAL, 0.0, 1.0, {CIRCE__KERNEL, 0, 1.0, 0}};
+    const choice none = {HUGE_VAL, 0.0, 1.0, {CIRCE__KERNEL, 0, 1.0, 0, 0.0}};
     choice best[2] = {none, none};
     *made = (circe__regressions){0};
     circe_status status = data->faces == NULL ? search(data, targets, best) : adapt(data, targets, best, made);

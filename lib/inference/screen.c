@@ -27,8 +27,8 @@ typedef struct screening {
     const circe__data *data; /* the rows that are screened */
     const circe__table *targets[2];
     circe__sight best[2];
-    double least[2], degrees[2], share[2]; /* share: of the error of the mean alone */
-    const circe__data *all;                /* what they are rows of, which: NULL, all of them */
+    double least[2], degrees[2], ridge[2], share[2]; /* share: of the error of the mean alone */
+    const circe__data *all;                          /* what they are rows of, which: NULL, all of them */
     const int64_t *index;
     const circe__table *of_all[2];
 } screening;
@@ -52,6 +52,7 @@ static circe_status consider_at(screening *s, circe__sight sight, bool of_x, boo
         if (targets[t] != NULL && found[t].error < s->least[t]) {
             s->least[t] = found[t].error;
             s->degrees[t] = found[t].degrees;
+            s->ridge[t] = found[t].ridge;
             s->share[t] = found[t].alone > 0.0 ? found[t].error / found[t].alone : 1.0;
             s->best[t] = sight;
             s->best[t].side = t;
@@ -88,7 +89,7 @@ static bool is_skewed(const circe__data *data) {
 static circe_status consider_widths(screening *s, unsigned part, const double *width, int64_t n) {
     circe_status status = CIRCE_OK;
     for (int64_t k = 0; status == CIRCE_OK && k < n; k++)
-        status = consider(s, (circe__sight){part, 0, width[k], 0}, true, true, 0.0);
+        status = consider(s, (circe__sight){part, 0, width[k], 0, 0.0}, true, true, 0.0);
     return status;
 }
 
@@ -102,7 +103,7 @@ static circe_status consider_metric(screening *s, int t) {
         bool better = true;
         for (int64_t k = step < 0 ? middle : middle + 1; status == CIRCE_OK && better && k >= 0 && k < n; k += step) {
             double before = s->least[t];
-            status = consider(s, (circe__sight){CIRCE__METRIC, t, width[k], 0}, t == 0, t == 1, (double)dim);
+            status = consider(s, (circe__sight){CIRCE__METRIC, t, width[k], 0, 0.0}, t == 0, t == 1, (double)dim);
             better = k == middle || s->least[t] < before;
         }
     }
@@ -130,12 +131,13 @@ static circe_status consider_additive(screening *s, int t) {
     circe_status status = CIRCE_OK;
     own.least[t] = HUGE_VAL;
     for (int k = 0; status == CIRCE_OK && k < 3; k++)
-        status = consider(&own, (circe__sight){CIRCE__ADDITIVE, t, width[k], 0}, t == 0, t == 1, 0.0);
+        status = consider(&own, (circe__sight){CIRCE__ADDITIVE, t, width[k], 0, 0.0}, t == 0, t == 1, 0.0);
     if (status == CIRCE_OK && s->data->y.dim <= MOST_PAIRED_DIM) status = consider_beside(&own, t, CIRCE__PRODUCTS);
     if (status == CIRCE_OK && s->data->faces->splits[t] > 0) status = consider_beside(&own, t, CIRCE__LEAVES);
     if (own.least[t] < s->least[t]) {
         s->least[t] = own.least[t];
         s->degrees[t] = own.degrees[t];
+        s->ridge[t] = own.ridge[t];
         s->best[t] = own.best[t];
     }
     return status;
@@ -162,7 +164,7 @@ static circe_status compare_simple(const screening *s, bool wrong[2]) {
     wrong[0] = wrong[1] = false;
     if (d < 2 || d > MOST_ADDITIVE_DIM) return CIRCE_OK;
     unsigned parts = CIRCE__ADDITIVE | (d <= MOST_PAIRED_DIM ? CIRCE__PRODUCTS : 0u);
-    status = consider_at(&own, (circe__sight){parts, 0, 0.3, 0}, true, true, 0.0, SIMPLE_RANK);
+    status = consider_at(&own, (circe__sight){parts, 0, 0.3, 0, 0.0}, true, true, 0.0, SIMPLE_RANK);
     for (int t = 0; t < 2; t++) wrong[t] = own.least[t] < clearly * s->least[t];
     return status;
 }
@@ -236,13 +238,22 @@ static circe_status consider_all(screening *s) {
 
 /* A multiple of the degrees of freedom that screening found: the ridge leaves more features unused, and the ridge in
  * use, a tenth of the chosen one, takes two or three times as many degrees. More rows than were screened need a few
- * more. */
+ * more. rcot is content with half as many. */
 static int64_t enough_features(const screening *s, int t) {
-    enum { LEAST = 96, TIMES = 6 };
+    enum { LEAST = 96 };
+    double times = s->all->options.method == CIRCE_TEST_RCOT ? 3.0 : 6.0;
     double more = pow((double)s->all->total / (double)s->data->total, 0.25);
-    int64_t wanted = (int64_t)(TIMES * more * s->degrees[t]), rank = LEAST;
+    int64_t wanted = (int64_t)(times * more * s->degrees[t]), rank = LEAST;
     while (rank < wanted) rank += rank / 3; /* steps: the two sides often share their features */
     return rank;
+}
+
+/* What features leave out of the kernel may have a trace of a tenth of the ridge in use: a direction of that size, even
+ * if it were one alone, would be shrunk to nothing. */
+static double enough_trace(const screening *s, int t) {
+    const double least = 1e-8, most = 1e-4;
+    double share = 0.1 * s->all->options.undersmoothing * s->ridge[t] / (double)s->all->total;
+    return fmin(fmax(share, least), most);
 }
 
 /* The screened rows as a data set of their own, with their targets. */
@@ -268,7 +279,7 @@ circe_status circe__screen(const circe__data *data, const circe__table *const ta
     int64_t *index = NULL;
     circe__data part = {0};
     circe__table rows[2] = {{0}};
-    for (int t = 0; t < 2; t++) s.best[t] = (circe__sight){CIRCE__KERNEL, t, 1.0, 0};
+    for (int t = 0; t < 2; t++) s.best[t] = (circe__sight){CIRCE__KERNEL, t, 1.0, 0, 0.0};
     circe_status status = circe__metric_learn(data, targets, false);
     if (status == CIRCE_OK && data->total > SCREEN_ROWS) {
         index = circe__alloc(data->context, SCREEN_ROWS, sizeof *index);
@@ -278,7 +289,10 @@ circe_status circe__screen(const circe__data *data, const circe__table *const ta
         for (int t = 0; t < 2; t++) s.targets[t] = targets[t] == NULL ? NULL : &rows[t];
     }
     if (status == CIRCE_OK) status = consider_all(&s);
-    for (int t = 0; t < 2; t++) s.best[t].rank = enough_features(&s, t);
+    for (int t = 0; t < 2; t++) {
+        s.best[t].rank = enough_features(&s, t);
+        s.best[t].left_out = enough_trace(&s, t);
+    }
     memcpy(best, s.best, sizeof s.best);
     circe__free(data->context, index);
     circe__data_free(&part);

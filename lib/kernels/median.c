@@ -8,7 +8,6 @@
  * sees nothing. */
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
@@ -118,28 +117,36 @@ static double select_kth(selection *s, int threads, int64_t k, double *few, doub
     return found;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
+enum { SAMPLE = 512, APART = 48 }; /* three standard deviations of a place in the sample are 34 */
+
+/* few := those of v[0..*n), which may be few itself, that lie between two numbers of a sample about the k-th smallest;
+ * *n and *k then count among these. false where the k-th and the one before it are not both among them. */
+static bool narrow(const double *v, double *few, int64_t *n, int64_t *k) {
+    double sample[SAMPLE];
+    int64_t held = 0, below = 0, step = *n / SAMPLE, place = *k * SAMPLE / *n;
+    for (int64_t i = 0; i < SAMPLE; i++) sample[i] = v[i * step + (i * 7919) % step];
+    double low = kth_smallest(sample, SAMPLE, circe__max(place - APART, 0));
+    double high = kth_smallest(sample, SAMPLE, circe__min(place + APART, SAMPLE - 1));
+    for (int64_t i = 0; i < *n; i++) {
+        double own = v[i];
+        few[held] = own;
+        held += (own >= low) & (own <= high); /* no branch that depends on the numbers */
+        below += own < low;
+    }
+    *n = held;
+    *k -= below;
+    return *k >= 1 && *k < held;
 }
 
-/* *found := the median by one pass, which keeps the numbers between two of a few hundred that lie about it; false where
- * it is not among them. few (n) is scratch. */
+/* *found := the median by passes that each keep a fifth of the numbers; false if it slips through, or n is small. few
+ * (n) is scratch. */
 static bool median_between(const double *v, int64_t n, double *few, double *found) {
-    enum { SAMPLE = 512, APART = 64 }; /* three standard deviations of a place in the sample are 34 */
-    double sample[SAMPLE];
-    int64_t held = 0, below = 0, k = n / 2;
+    int64_t held = n, before = 2 * n, k = n / 2;
     if (n < 8 * SAMPLE) return false;
-    for (int64_t i = 0; i < SAMPLE; i++) sample[i] = v[i * (n / SAMPLE) + (i * 7919) % (n / SAMPLE)];
-    qsort(sample, SAMPLE, sizeof *sample, ascending);
-    double low = sample[SAMPLE / 2 - APART], high = sample[SAMPLE / 2 + APART];
-    for (int64_t i = 0; i < n; i++) {
-        few[held] = v[i];
-        held += v[i] >= low && v[i] <= high;
-        below += v[i] < low;
+    for (const double *from = v; held >= 8 * SAMPLE && held <= before / 2; from = few) { /* ties end it early */
+        before = held;
+        if (!narrow(from, few, &held, &k)) return false;
     }
-    k -= below;
-    if (k < 1 || k >= held) return false;
     *found = kth_smallest(few, held, k);
     if (n % 2 == 0) *found = 0.5 * (*found + kth_smallest(few, held, k - 1));
     return true;

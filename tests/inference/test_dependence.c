@@ -86,7 +86,7 @@ static void left_out_blocks_are_not_seen(void **state) {
     circe__data data;
     circe__spectrum spectrum = {0};
     circe__regressor regressor = {0};
-    circe__sight sight = {CIRCE__KERNEL, 0, 1.0, 0};
+    circe__sight sight = {CIRCE__KERNEL, 0, 1.0, 0, 0.0};
     circe__table target = {0}, left = {0};
     assert_ok(circe__data_begin(context, &r.s.x, &r.s.y, &r.s.z, &options, &data));
     assert_ok(circe__spectrum_make(&data, &sight, &spectrum));

@@ -224,7 +224,7 @@ static void check_regression(circe_context *context, const char *kernel, double 
     circe__spectrum spectrum;
     circe__regressor regressor = {0};
     assert_ok(circe__data_begin(context, &x, &y, &z, &options, &data));
-    assert_ok(circe__spectrum_make(&data, &(circe__sight){CIRCE__KERNEL, 0, 1.0, 0}, &spectrum));
+    assert_ok(circe__spectrum_make(&data, &(circe__sight){CIRCE__KERNEL, 0, 1.0, 0, 0.0}, &spectrum));
     assert_ok(circe__regressor_set(&data, &spectrum, ridge, &regressor));
     circe__table target = {N, 1, test_memory(N * sizeof(double))}, residual = {N, 1, test_memory(N * sizeof(double))};
     const double *zs = z.data, *ys = y.data;
@@ -412,6 +412,24 @@ static void fourier_features(void **state) {
     }
 }
 
+/* Of any size, to two units in the last place of 1: near multiples of pi / 2, beyond what the series takes, in vectors
+ * and in what is left of them. */
+static void cosines(void **state) {
+    (void)state;
+    enum { N = 1203 };
+    const circe__loops *loops = circe__loops_for(test_context(1)->backend, CIRCE_FLOAT64);
+    double v[N], x[N];
+    for (int64_t i = 0; i < N; i++) {
+        double near = M_PI_2 * (double)(i - N / 2) * (i % 5 == 0 ? 997.0 : 1.0);
+        x[i] = v[i] = i % 7 == 3 ? near * 1e7 : i % 2 == 0 ? near : 1.37 * near + 0.1;
+    }
+    v[5] = x[5] = NAN;
+    loops->cosines(N, v);
+    assert_true(isnan(v[5]));
+    for (int64_t i = 0; i < N; i++)
+        if (i != 5) assert_near(v[i], cos(x[i]), 5e-16, 1.0);
+}
+
 /* The normalised value is the sum over pairs of different rows that the definition says. */
 static void effect_definition(void **state) {
     (void)state;
@@ -438,4 +456,4 @@ static void effect_definition(void **state) {
 
 TEST_MAIN("inference_definitions", TEST(gamma_tails), TEST(weighted_tails), TEST(ranks), TEST(wild_draws),
           TEST(moments), TEST(regressions), TEST(undersmoothing), TEST(kci_statistic), TEST(hsic_statistic),
-          TEST(gcm_statistic), TEST(fourier_features), TEST(effect_definition))
+          TEST(gcm_statistic), TEST(fourier_features), TEST(cosines), TEST(effect_definition))

@@ -79,6 +79,7 @@ INLINE int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 #include "backend/cpu/measure.inc"
 #include "backend/cpu/factor.inc"
 #include "backend/cpu/reduce.inc"
+#include "backend/cpu/cosine.inc"
 /* clang-format on */
 
 const circe__loops FN(loops) = {
@@ -94,4 +95,5 @@ const circe__loops FN(loops) = {
     .factor_bytes = factor_bytes,
     .factor = factor,
     .reduce = reduce,
+    .cosines = cosines,
 };
