@@ -217,7 +217,8 @@ static circe_status consider_interactions(screening *s, int t, bool wrong) {
     bool better = best.parts != s->best[t].parts || best.multiple != s->best[t].multiple;
     circe__variable_free(s->all->context, better ? &before : face);
     if (!better) *face = before;
-    return status == CIRCE_OK && better ? consider_leaves(s, t) : status;
+    bool again = better && s->data->y.dim > 2; /* tree.c says why two columns have no jumps along products */
+    return status == CIRCE_OK && again ? consider_leaves(s, t) : status;
 }
 
 /* Tries the cheap candidates for every side, then the others if these are rough. In one dimension a jump takes few

@@ -226,6 +226,26 @@ static circe_status keep_leaves(const tree *t, int64_t splits, int side) {
     return circe__face_set(data, leaf_of, 1, CIRCE_KERNEL_DELTA, &data->faces->leaves[side]);
 }
 
+/* Grows trees along the columns alone, along everything, and the same without lines; keeps the best. A function that no
+ * first split can see, as sign(y_1 y_2), is found by chance, which more places to split at make smaller. */
+static circe_status grow_best(tree *t, circe__table *rest, entry *entries, int side) {
+    const circe__data *data = t->data;
+    int64_t all = t->dim, plain = circe__min(data->y.dim, MOST_DIM);
+    double least = HUGE_VAL, error;
+    circe_status status = CIRCE_OK;
+    for (int k = 0; status == CIRCE_OK && k < (data->y.dim > 1 ? 3 : 1); k++) {
+        if (k == 2) status = take_lines(data, rest);
+        t->columns = rest->cols;
+        t->dim = k == 0 ? plain : all;
+        sort_rows(t, entries);
+        int64_t splits = status == CIRCE_OK ? grow(t, k == 2 ? (double)data->y.dim : 0.0, &error) : 0;
+        if (splits == 0 || error >= least) continue;
+        least = error;
+        status = keep_leaves(t, splits, side);
+    }
+    return status;
+}
+
 circe_status circe__tree_grow(const circe__data *data, const circe__table *target, int side) {
     const circe_context *context = data->context;
     int64_t n = target->rows;
@@ -240,16 +260,9 @@ circe_status circe__tree_grow(const circe__data *data, const circe__table *targe
     entry *entries = circe__alloc(context, n, sizeof *entries);
     bool made = t.order != NULL && t.values != NULL && t.spare != NULL && entries != NULL;
     circe_status status = made ? plain_target(data, target, side, &rest) : CIRCE_ERR_MEMORY;
-    double least = HUGE_VAL, error;
-    if (status == CIRCE_OK) fill_values(&t, side);
-    for (int k = 0; status == CIRCE_OK && k < (data->y.dim > 1 ? 2 : 1); k++) {
-        if (k == 1) status = take_lines(data, &rest);
-        t.columns = rest.cols;
-        sort_rows(&t, entries);
-        int64_t splits = status == CIRCE_OK ? grow(&t, k == 1 ? (double)data->y.dim : 0.0, &error) : 0;
-        if (splits == 0 || error >= least) continue;
-        least = error;
-        status = keep_leaves(&t, splits, side);
+    if (status == CIRCE_OK) {
+        fill_values(&t, side);
+        status = grow_best(&t, &rest, entries, side);
     }
     circe__table_free(context, &rest);
     circe__free(context, t.order);
