@@ -224,6 +224,97 @@ null("counts", 500, kept=True)(common(np.sqrt, lambda rng, n: rng.poisson(20, (n
 null("linear, 3-D, n = 150", 150, kept=True)(common(lambda y: y.sum(1, keepdims=True), normals(3), 1.0, 1.0))
 null("nothing depends on y, 5-D", 400, kept=True)(common(lambda y: 0 * column(y, 0), normals(5), 1.0, 1.0))
 
+# ---- kept aside, second set: data as people have them ---------------------------------------------------------------------
+
+
+def logistic(t):
+    return 1 / (1 + np.exp(-t))
+
+
+def flip(rng, chance):
+    """0 or 1, row by row with the given chance."""
+    return (rng.random(chance.shape) < chance).astype(float)
+
+
+def two(mean_x, mean_z, draw, noise_x=0.3, noise_z=0.3):
+    """x and z are functions of y with noise of their own."""
+
+    def make(rng, n):
+        y = draw(rng, n)
+        return mean_x(y) + noise_x * normal(rng, n), y, mean_z(y) + noise_z * normal(rng, n)
+
+    return make
+
+
+def shared_log(y):
+    return np.sign(y) * np.log1p(np.abs(y))
+
+
+null("binary x, propensity of 3 columns", 500, kept=True)(
+    lambda rng, n: (lambda y: (flip(rng, logistic(1.5 * column(y, 0) - column(y, 1))), y,
+                               column(y, 0) + column(y, 1) ** 2 / 2 + normal(rng, n)))(normal(rng, n, 3)))
+null("y of t, 2 degrees", 400, kept=True)(two(np.tanh, lambda y: y / (1 + np.abs(y)), lambda rng, n: rng.standard_t(2, (n, 1))))
+null("Cauchy y", 400, kept=True)(common(shared_log, lambda rng, n: rng.standard_cauchy((n, 1))))
+null("y rounded to halves", 300, kept=True)(
+    two(lambda y: y**2 / 2, np.abs, lambda rng, n: np.round(2 * normal(rng, n)) / 2))
+null("zero-inflated y", 500, kept=True)(
+    common(lambda y: np.log1p(y) + (y > 0), lambda rng, n: np.exp(normal(rng, n)) * (rng.random((n, 1)) < 0.4)))
+null("counts given counts", 400, kept=True)(
+    lambda rng, n: (lambda y: (rng.poisson(np.exp(0.3 * y)), y, rng.poisson(0.5 + 0.4 * y)))(rng.poisson(3, (n, 1))))
+null("ordered categories", 300, kept=True)(
+    lambda rng, n: (lambda y: (np.clip(np.round(y + normal(rng, n)), 1, 5), y, np.clip(np.round(6 - y + normal(rng, n)), 1, 5)))(
+        rng.choice([1.0, 2, 3, 4, 5], (n, 1), p=[0.4, 0.3, 0.15, 0.1, 0.05])))
+null("a class of y with 1 % of the rows", 500, kept=True)(
+    common(lambda y: y**2, lambda rng, n: rng.choice([0.0, 1, 2], (n, 1), p=[0.9, 0.09, 0.01]), 0.5, 0.5))
+null("rare x beside numbers", 1000, kept=True)(
+    lambda rng, n: (lambda y: (flip(rng, logistic(1.5 * y - 4.5)), y, flip(rng, logistic(y - 1))))(normal(rng, n)))
+null("an angle", 300, kept=True)(
+    two(lambda y: np.cos(2 * y), lambda y: np.cos(2 * y) + np.sin(y), lambda rng, n: rng.uniform(0, 2 * np.pi, (n, 1))))
+null("spikes", 600, kept=True)(
+    common(lambda y: 2 * np.exp(-((y - np.linspace(0.1, 0.9, 5)) ** 2) / (2 * 0.02**2)).sum(1, keepdims=True),
+           lambda rng, n: rng.random((n, 1))))
+null("chirp", 500, kept=True)(common(lambda y: np.sin(30 * y**2), lambda rng, n: rng.random((n, 1))))
+null("4-D, two products", 500, kept=True)(
+    common(lambda y: column(y, 0) * column(y, 1) + column(y, 2) * column(y, 3), normals(4)))
+null("4-D, signs and a line", 500, kept=True)(
+    common(lambda y: np.sign(column(y, 0) * column(y, 1)) + column(y, 2), normals(4), 0.5, 0.5))
+null("2-D, a jump across a line", 500, kept=True)(
+    common(lambda y: (column(y, 0) + column(y, 1) > 0).astype(float), normals(2)))
+null("2-D, a jump in one and a line in the other", 500, kept=True)(
+    common(lambda y: (column(y, 0) > 0.3) + column(y, 1), normals(2)))
+null("10-D, a wave in one", 500, kept=True)(common(lambda y: np.sin(3 * column(y, 0)), normals(10)))
+null("20-D, a square in one", 400, kept=True)(common(lambda y: column(y, 0) ** 2, normals(20), 0.5, 0.5))
+null("5 columns that are nearly one", 300, kept=True)(
+    common(lambda y: np.sin(y.sum(1, keepdims=True) / 3), lambda rng, n: normal(rng, n) + 0.1 * normal(rng, n, 5)))
+null("the difference of two near copies", 400, kept=True)(
+    common(lambda y: (column(y, 0) - column(y, 1)) / 0.01,
+           lambda rng, n: normal(rng, n) + np.hstack([np.zeros((n, 1)), 0.01 * normal(rng, n)])))
+null("spread by the other's mean", 500, kept=True)(
+    lambda rng, n: (lambda y: (column(y, 0) + np.exp(column(y, 1)) * normal(rng, n), y,
+                               column(y, 1) + np.exp(column(y, 0)) * normal(rng, n)))(normal(rng, n, 2)))
+null("common spread, no mean", 500, kept=True)(
+    lambda rng, n: (lambda y: (np.abs(y) * normal(rng, n), y, y**2 * normal(rng, n)))(normal(rng, n)))
+null("cubes, n = 50", 50, kept=True)(common(lambda y: y**3, normals(1)))
+null("lines, 2-D, n = 100", 100, kept=True)(common(lambda y: y.sum(1, keepdims=True), normals(2), 0.5, 0.5))
+null("little noise, n = 2,000", 2000, kept=True)(common(lambda y: 5 * np.sin(2 * y), normals(1), 0.1, 0.1))
+
+
+def groups_of(rng, n, shares):
+    return rng.choice(np.arange(len(shares)), (n, 1), p=shares).astype(float)
+
+
+null("lines by unbalanced classes", 600, kept=True)(
+    common(lambda y: (column(y, 0) - 1) * column(y, 1) + (column(y, 0) == 3) * 3,
+           lambda rng, n: np.hstack([groups_of(rng, n, [0.6, 0.3, 0.08, 0.02]), normal(rng, n)]), 0.5, 0.5))
+null("two switches and two numbers", 600, kept=True)(
+    common(lambda y: column(y, 0) * column(y, 2) + column(y, 1) * column(y, 3) ** 2,
+           lambda rng, n: np.hstack([flip(rng, np.full((n, 2), 0.5)), normal(rng, n, 2)])))
+null("two modes of noise", 300, kept=True)(
+    lambda rng, n: (lambda y: (np.sin(2 * y) + rng.choice([-1, 1], (n, 1)) + 0.1 * normal(rng, n), y,
+                               np.cos(2 * y) + rng.exponential(1, (n, 1))))(normal(rng, n)))
+null("y capped, ties at the end", 400, kept=True)(
+    common(np.sqrt, lambda rng, n: np.minimum(np.exp(normal(rng, n)), 2.0), 0.1, 0.1))
+
 # ---- alternatives -------------------------------------------------------------------------------------------------------
 
 

@@ -386,7 +386,7 @@ static void judge_rows(const circe_test_result *t, double alpha, reasons *r) {
 }
 
 static void judge_misfit(const circe_test_result *t, reasons *r) {
-    const double some = 1.25, much = 3.0;
+    const double some = 0.8, much = 3.0;
     if (isnan(t->misfit) || t->misfit < some) return;
     object(r, t->misfit < much ? CIRCE_TRUST_DOUBTFUL : CIRCE_TRUST_POOR,
            "the regressions on y use %.0f and %.0f degrees of freedom, and their errors together could move the "
@@ -444,15 +444,13 @@ static void judge_sizes(const circe_test_result *t, reasons *r) {
 }
 
 void circe__verdict(const circe__data *data, circe_test_result *t) {
-    /* In multiples of the level: a misfit makes p-values too small, so a large one needs no warning. For pcm the
-     * estimate of the misfit alone says little, because its prediction from (y, z) is close to a function of y. */
-    const double too_large = t->method == CIRCE_TEST_PCM ? 2.0 : 10.0;
     reasons r = {.trust = CIRCE_TRUST_GOOD};
     const char *given = data->y.dim > 0 && t->method != CIRCE_TEST_HSIC ? " given y" : "";
     char p[48];
     snprintf(p, sizeof p, t->p_value <= 1e-12 ? "p < 1e-12" : "p = %.3g", t->p_value);
     judge_rows(t, data->options.alpha, &r);
-    if (t->p_value < too_large * data->options.alpha) {
+    if (t->p_value <=
+        data->options.alpha) { /* a misfit makes p-values too small: nothing to object to in a large one */
         judge_checks(t, &r);
         judge_misfit(t, &r);
         judge_features(t, &r);

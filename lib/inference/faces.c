@@ -12,6 +12,7 @@ void circe__faces_free(const circe_context *context, circe__faces *faces) {
     circe__variable *all[] = {&faces->scores,    &faces->rough,     &faces->metric[0],
                               &faces->metric[1], &faces->leaves[0], &faces->leaves[1]};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) circe__variable_free(context, all[k]);
+    for (int t = 0; t < 2; t++) circe__table_free(context, &faces->steps[t]);
     circe__free(context, faces);
 }
 

@@ -19,6 +19,7 @@ struct circe__faces {
     circe__variable scores, rough, metric[2];
     circe__variable leaves[2]; /* (total, 1): the leaf of each row */
     int64_t splits[2];
+    circe__table steps[2]; /* (total, up to 3): the side of the tree's first splits that each row is on, -1 or 1 */
 };
 
 /* Makes the faces that need only y's columns; *faces stays NULL if y's kernel is given or y has few values. */
@@ -27,7 +28,7 @@ void circe__faces_free(const circe_context *context, circe__faces *faces);
 circe_status circe__faces_subset(const circe__data *data, const int64_t *index, int64_t n, circe__faces **subset);
 
 /* metric.c: faces->metric from the targets that are not NULL; dim 0 if nothing is learned. `products`: the directions
- * are among the columns of y and the scores of their products. */
+ * are among the columns of y, the scores of their products and the steps of the target's tree; one target only. */
 circe_status circe__metric_learn(const circe__data *data, const circe__table *const targets[2], bool products);
 
 /* A place to split at: low goes left and high goes right, even if there is no number between them. */

@@ -280,20 +280,23 @@ static circe_status prepare(const circe__data *data, const circe__table *columns
     return status;
 }
 
-/* y's columns and, on request, the normal scores of their products. */
-static circe_status columns_of(const circe__data *data, bool products, circe__table *columns) {
-    circe__table more = {0};
+/* y's columns and, for a side, the normal scores of their products and the steps of its tree: a function that jumps in
+ * one direction and is smooth in another is a smooth function of the step and of the other. */
+static circe_status columns_of(const circe__data *data, bool products, int side, circe__table *columns) {
+    circe__table more = {0}, none = {0};
+    const circe__table *steps = products ? &data->faces->steps[side] : &none;
     int64_t n = data->total, d = data->y.dim;
     circe_status status = products ? circe__products(data, &more) : circe__table_new(data->context, n, 0, &more);
     if (status == CIRCE_OK && more.cols > 0) {
         circe_mat mat = circe_mat_f64(more.data, n, more.cols);
         status = circe_transform_columns(data->context, &mat, CIRCE_TRANSFORM_NORMAL_SCORES, NULL, &mat);
     }
-    if (status == CIRCE_OK) status = circe__table_new(data->context, n, d + more.cols, columns);
+    if (status == CIRCE_OK) status = circe__table_new(data->context, n, d + more.cols + steps->cols, columns);
     for (int64_t i = 0; status == CIRCE_OK && i < n; i++) {
         double *row = columns->data + i * columns->cols;
         memcpy(row, data->y.points + i * d, (size_t)d * sizeof *row);
         if (more.cols > 0) memcpy(row + d, more.data + i * more.cols, (size_t)more.cols * sizeof *row);
+        for (int64_t k = 0; k < steps->cols; k++) row[d + more.cols + k] = steps->data[i * steps->cols + k];
     }
     circe__table_free(data->context, &more);
     return status;
@@ -331,7 +334,7 @@ circe_status circe__metric_learn(const circe__data *data, const circe__table *co
         if (targets[t]->rows >= LEAST_ROWS && targets[t]->cols > 0) any = t;
     }
     if (data->y.dim < 2 || data->y.dim > MOST_DIM || any < 0) return CIRCE_OK;
-    circe_status status = columns_of(data, products, &columns);
+    circe_status status = columns_of(data, products, any, &columns);
     for (int t = 0; status == CIRCE_OK && t < 2; t++) {
         if (targets[t] == NULL || targets[t]->rows < LEAST_ROWS || targets[t]->cols == 0) continue;
         status = prepare(data, &columns, targets[t], t, &w[t]);

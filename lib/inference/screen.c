@@ -17,7 +17,8 @@ enum {
     ROUGH_ROWS = 2500,
     MOST_ADDITIVE_DIM = 40,
     MOST_PAIRED_DIM = 14,
-    MOST_INTERACTING = 10
+    MOST_INTERACTING = 10,
+    MOST_SPLIT_DIM = 3 /* up to here a tree costs little beside the rest */
 };
 static const double SPLIT_DEGREES = 3.0;
 
@@ -191,6 +192,14 @@ static circe_status consider_sums(screening *s, int t) {
     return status;
 }
 
+/* Tries jumps along columns and learned directions, if they are few: a smooth function takes many splits. */
+static circe_status consider_leaves(screening *s, int t) {
+    enum { FEW_SPLITS = 4 };
+    circe_status status = s->targets[t] == NULL ? CIRCE_OK : grow_tree(s, t);
+    int64_t splits = s->data->faces->splits[t];
+    return status == CIRCE_OK && splits > 0 && splits <= FEW_SPLITS ? consider_beside(s, t, CIRCE__LEAVES) : status;
+}
+
 /* If the best so far uses many degrees of freedom, also tries directions among products of columns. */
 static circe_status consider_interactions(screening *s, int t, bool wrong) {
     circe__variable *face = &s->all->faces->metric[t], before = *face;
@@ -210,7 +219,8 @@ static circe_status consider_interactions(screening *s, int t, bool wrong) {
     bool better = best.parts != s->best[t].parts || best.multiple != s->best[t].multiple;
     circe__variable_free(s->all->context, better ? &before : face);
     if (!better) *face = before;
-    return status;
+    bool again = better && s->data->y.dim > 2; /* tree.c says why two columns have no jumps along products */
+    return status == CIRCE_OK && again ? consider_leaves(s, t) : status;
 }
 
 /* Tries the cheap candidates for every side, then the others if these are rough. In one dimension a jump takes few
@@ -231,7 +241,10 @@ static circe_status consider_all(screening *s) {
     for (int t = 0; status == CIRCE_OK && t < 2; t++) status = consider_metric(s, t);
     if (status == CIRCE_OK) status = compare_simple(s, wrong);
     for (int t = 0; status == CIRCE_OK && t < 2; t++)
-        if (s->targets[t] != NULL && (d == 1 || wrong[t] || is_rough(s, t))) status = consider_sums(s, t);
+        if (s->targets[t] != NULL && (d == 1 || wrong[t] || is_rough(s, t)))
+            status = consider_sums(s, t);
+        else if (d <= MOST_SPLIT_DIM)
+            status = consider_leaves(s, t);
     for (int t = 0; status == CIRCE_OK && t < 2; t++) status = consider_interactions(s, t, wrong[t]);
     return status;
 }

@@ -279,6 +279,21 @@ static circe_status make_residuals(const circe__data *data, const material *m, c
     return status;
 }
 
+/* How far could the errors of both fits move the statistic? Estimated on all rows: the fits on fewer are no better. */
+static circe_status check_misfit(const circe__data *data, const material *m, circe_test_result *result) {
+    const circe__regressor *sides = m->regressions.side;
+    const circe__table *targets[2] = {&m->x, &m->z};
+    circe__table noise[2] = {{0}};
+    if (data->options.skip_checks || data->y.dim == 0 || data->by_value) return CIRCE_OK;
+    circe_status status = circe__noise(data, &sides[0], &m->x, &noise[0]);
+    if (status == CIRCE_OK) status = circe__noise(data, &sides[1], &m->z, &noise[1]);
+    const circe__table *noises[2] = {&noise[0], &noise[1]};
+    if (status == CIRCE_OK) status = circe__check_misfit(data, sides, targets, noises, result);
+    circe__table_free(data->context, &noise[0]);
+    circe__table_free(data->context, &noise[1]);
+    return status;
+}
+
 /* Rows that outweigh all others, in what one half leaves of (x, y) and of z. */
 static void check_rows(const circe__data *data, const residuals *r, circe_test_result *result) {
     const circe__pair pair = {.n = r->a.rows, .p = r->a.cols, .q = r->c.cols, .left = r->a, .noise = r->c};
@@ -304,6 +319,7 @@ circe_status circe__test_splitkci(const circe__data *data, circe_test_result *re
     if (status == CIRCE_OK) status = choose_tested(data, &m, &tested);
     if (status == CIRCE_OK) status = circe__split_rows(data, 0, &order);
     if (status == CIRCE_OK) status = make_residuals(data, &m, order, tested, &r, result);
+    if (status == CIRCE_OK) status = check_misfit(data, &m, result);
     if (status == CIRCE_OK) status = split_null(data, &r, draws, null);
     if (status == CIRCE_OK) {
         check_rows(data, &r, result);

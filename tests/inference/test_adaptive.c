@@ -66,6 +66,33 @@ static void levels(void **state) {
     }
 }
 
+static void beside_a_line(const double *y, double *x, double *z) { *x = *z = (y[0] > 0.3) + y[1]; }
+
+static void across_a_line(const double *y, double *x, double *z) { *x = *z = y[0] + y[1] > 0.0; }
+
+/* A jump in a function that is otherwise smooth, or along no column of y. A tree along the columns alone left levels of
+ * .4 to .8. Of ten p-values more than three are below .05 with a chance of 1e-3 if the level holds. */
+static void jumps_in_two_columns(void **state) {
+    (void)state;
+    enum { MORE_SETS = 10, MOST = 3 };
+    static const null_case cases[] = {{"a jump beside a line", NULL, 400, 2, beside_a_line, 0.2},
+                                      {"a jump across a line", NULL, 400, 2, across_a_line, 0.2}};
+    static const circe_test_method methods[] = {CIRCE_TEST_KCI, CIRCE_TEST_GCM};
+    circe_context *context = test_context(1);
+    for (size_t k = 0; k < 4; k++) {
+        const null_case *c = &cases[k / 2];
+        int small = 0;
+        for (uint64_t set = 0; set < MORE_SETS; set++) {
+            sample s = draw_case(c, 100 + set);
+            circe_test_options options = options_of(methods[k % 2]);
+            small += run(context, &s.x, &s.y, &s.z, &options).p_value <= 0.05;
+        }
+        if (small > MOST)
+            fail_msg("%s, %s: %d of %d data sets without dependence rejected", c->name,
+                     circe_test_method_name(methods[k % 2]), small, MORE_SETS);
+    }
+}
+
 /* A kernel that is given stays the only one. */
 static void given_kernel(void **state) {
     (void)state;
@@ -99,6 +126,11 @@ static void misfit_is_said(void **state) {
         circe_test_options options = options_of(CIRCE_TEST_GCM);
         circe_test_result r = run(context, &x, &y, &z, &options);
         flagged += r.trust != CIRCE_TRUST_GOOD || r.p_value > 0.05;
+        options.alpha = 0.99 * r.p_value; /* found nothing at this level: nothing to object to */
+        if (r.trust != CIRCE_TRUST_GOOD && r.misfit >= 0.8)
+            assert_int_equal(run(context, &x, &y, &z, &options).trust, CIRCE_TRUST_GOOD);
+        options = options_of(CIRCE_TEST_SPLITKCI);
+        assert_true(run(context, &x, &y, &z, &options).misfit >= 0.0); /* not NaN */
     }
     assert_true(flagged >= SETS - 1);
 }
@@ -150,4 +182,4 @@ static void rcot_is_checked(void **state) {
 }
 
 TEST_MAIN("adaptive", TEST(weighted_and_projected), TEST(rcot_is_checked), TEST(levels), TEST(given_kernel),
-          TEST(misfit_is_said))
+          TEST(misfit_is_said), TEST(jumps_in_two_columns))
