@@ -268,6 +268,24 @@ static void refuse(const circe_table *table, circe_train_options o, circe_status
     assert_null(t);
 }
 
+/* Where nobody says how many rows a batch has, a small table is trained on too, by four batches an epoch. */
+static void small_tables_have_small_batches(void **state) {
+    (void)state;
+    circe_table *table = in_memory(draw(1), 120);
+    circe_train_options o = small_run(), usual;
+    circe_training *t = NULL;
+    circe_train_options_init(&usual);
+    o.batch = usual.batch;
+    assert_ok(circe_train(test_context(1), table, &o, NULL, &t));
+    assert_int_equal(t->training_rows, 90);
+    assert_int_equal(t->steps, 3 * 4);
+    char *json = circe_training_json(t, NULL);
+    assert_non_null(strstr(json, "\"batch\":\t\"22\""));
+    circe_text_free(json);
+    circe_training_free(t);
+    circe_table_free(table);
+}
+
 #define REFUSE(change, status, text)                \
     do {                                            \
         circe_train_options o = small_run();        \
@@ -376,5 +394,6 @@ static void a_model_is_required(void **state) {
 }
 
 TEST_MAIN("train_job", TEST(memory_and_files_agree), TEST(classes_agree_too), TEST(results_are_whole),
-          TEST(reports_are_written), TEST(the_watch_stops_it), TEST(warnings_are_told), TEST(bad_options_are_refused),
-          TEST(errors_are_of_the_table), TEST(missing_cells_have_no_prediction), TEST(a_model_is_required))
+          TEST(reports_are_written), TEST(the_watch_stops_it), TEST(warnings_are_told),
+          TEST(small_tables_have_small_batches), TEST(bad_options_are_refused), TEST(errors_are_of_the_table),
+          TEST(missing_cells_have_no_prediction), TEST(a_model_is_required))
