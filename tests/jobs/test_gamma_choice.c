@@ -81,6 +81,28 @@ static void dear_gammas_are_passed_over(void **state) {
     assert_true(reached);
 }
 
+/* The network without a regulariser is never taken, so that its worth passes nothing over: gamma 10 has half the worth
+ * of gamma 1, but less of gamma 0's. */
+static void plain_network_passes_nothing_over(void **state) {
+    (void)state;
+    const gamma_rules rules = gamma_rules_of_p(1.0, 0.2);
+    gamma_point points[] = {{0, 0.2, gamma_height(0.02)}, {1, 0.55, gamma_height(0.02)}, {10, 0.75, gamma_height(0.6)}};
+    bool reached = false;
+    assert_near(gamma_take(points, 3, &rules, &reached), 10.0, 0.0, 1.0);
+    assert_true(reached);
+}
+
+/* Dependence that is just not found is reached, without the margin; one that is found on all is not, and then a larger
+ * gamma is no margin. */
+static void reached_at_the_level(void **state) {
+    (void)state;
+    bool reached = false;
+    assert_near(TAKEN(0.3, &reached, {0.31, 1e-4}, {0.5, 0.06}), 10.0, 0.0, 1.0);
+    assert_true(reached);
+    assert_near(TAKEN(0.3, &reached, {0.3, 1e-3}, {0.31, 0.04}, {0.31, 0.04}), 10.0, 0.0, 1.0);
+    assert_false(reached);
+}
+
 /* Where p-values stay near the level whatever gamma, the error decides. */
 static void flat_p_values_do_not_buy_error(void **state) {
     (void)state;
@@ -184,8 +206,8 @@ static void gammas_have_two_digits(void **state) {
 
 TEST_MAIN("gamma_choice", TEST(height_is_a_normal_quantile), TEST(p_values_combine), TEST(smallest_that_is_high_enough),
           TEST(margin_above_the_level), TEST(single_tests_do_not_decide), TEST(dear_gammas_are_passed_over),
-          TEST(flat_p_values_do_not_buy_error), TEST(cost_is_what_is_left_of_the_worth),
-          TEST(useless_gammas_are_never_taken), TEST(last_of_use_where_all_p_values_are_least),
-          TEST(margin_for_nothing_is_taken), TEST(tolerance_takes_the_share),
-          TEST(first_gamma_of_use_is_not_passed_over), TEST(looks_between_two_points), TEST(looks_at_no_point_twice),
-          TEST(gammas_have_two_digits))
+          TEST(plain_network_passes_nothing_over), TEST(reached_at_the_level), TEST(flat_p_values_do_not_buy_error),
+          TEST(cost_is_what_is_left_of_the_worth), TEST(useless_gammas_are_never_taken),
+          TEST(last_of_use_where_all_p_values_are_least), TEST(margin_for_nothing_is_taken),
+          TEST(tolerance_takes_the_share), TEST(first_gamma_of_use_is_not_passed_over), TEST(looks_between_two_points),
+          TEST(looks_at_no_point_twice), TEST(gammas_have_two_digits))
