@@ -4,7 +4,11 @@ what it predicts for the fresh rows: a number, the probability of each class, or
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import importlib.util
+import os
+import tempfile
 from typing import Callable, Dict, List, NamedTuple, Optional
 
 import numpy as np
@@ -24,17 +28,33 @@ class Prediction(NamedTuple):
 # ---- circe's own --------------------------------------------------------------------------------------------------------
 
 
+@contextlib.contextmanager
+def _sources(task: tasks.Cut):
+    """What circe.train and circe.predict get: tables in memory, or files of pictures with their labels."""
+    if not task.pictures:
+        yield {"data": task.train, "features": list(task.features)}, {"data": task.fresh}
+        return
+    with tempfile.TemporaryDirectory(prefix="circe-pictures-") as folder:
+        labels, images, fresh = (os.path.join(folder, name) for name in ("labels.csv", "images.npy", "fresh.npy"))
+        np.save(images, task.train["picture"])
+        np.save(fresh, task.fresh["picture"])
+        with open(labels, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow([task.target, task.attribute])
+            writer.writerows(zip(task.train[task.target], task.train[task.attribute]))
+        yield {"images": images, "labels": labels}, {"images": fresh}
+
+
 def trained(regularizer: str) -> Callable[[tasks.Cut, int], Prediction]:
     """circe.train with its defaults. The report's own test rows and second network are not needed: fresh rows are here."""
 
     def method(task: tasks.Cut, seed: int) -> Prediction:
         import circe
 
-        rows = len(task.train[task.target])
-        model = circe.train(task.train, features=list(task.features), target=task.target, invariant_to=task.attribute, seed=seed,
-                            regularizer=regularizer, batch=min(256, int(0.7 * rows)), test=0, baseline="none",
-                            **({"gamma": 0} if regularizer == "none" else {}))
-        found = model.predict(task.fresh)
+        with _sources(task) as (given, fresh):
+            model = circe.train(**given, target=task.target, invariant_to=task.attribute, seed=seed, regularizer=regularizer, test=0,
+                                baseline="none", **({"gamma": 0} if regularizer == "none" else {}))
+            found = circe.predict(model, **fresh)
         return Prediction(found.values, list(found.names) if task.classes else None, model.gamma)
 
     return method
@@ -52,6 +72,13 @@ def _network(torch, inputs: int, outputs: int, layers: int):
         parts += [torch.nn.Linear(inputs, 64), torch.nn.ReLU()]
         inputs = 64
     return torch.nn.Sequential(*parts, torch.nn.Linear(inputs, outputs))
+
+
+def _picture_network(torch, outputs: int):
+    """conv16s2,conv32s2,pool2,128,64 on pictures of 16 by 16 pixels, as circe.train has it."""
+    nn = torch.nn
+    return nn.Sequential(nn.Conv2d(1, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                         nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, outputs))
 
 
 def _reversal(torch):
@@ -85,7 +112,7 @@ def _contest(torch, x, y, z, strength: float, seed: int, rows, batch: int = 256)
     torch.manual_seed(seed)
     steps = max(300, 100 * (len(rows) // batch))
     reverse, random = _reversal(torch), np.random.default_rng(seed)
-    network = _network(torch, x.shape[1], y[1], 3)
+    network = _picture_network(torch, y[1]) if x.dim() == 4 else _network(torch, x.shape[1], y[1], 3)
     guesser = _network(torch, y[1] + y[3].shape[1], z[1], 2)
     adam = torch.optim.AdamW([*network.parameters(), *guesser.parameters()], lr=1e-3, weight_decay=1.0)
     decay = torch.optim.lr_scheduler.CosineAnnealingLR(adam, steps)
@@ -109,6 +136,8 @@ def adversary(task: tasks.Cut, seed: int) -> Prediction:
 
     torch.set_num_threads(1)
     x, fresh = (torch.tensor(part, dtype=torch.float32) for part in tasks.numbers(task))
+    if task.pictures:
+        x, fresh = (part.reshape(len(part), 1, *task.train["picture"].shape[1:]) for part in (x, fresh))
     target, attribute = task.train[task.target], task.train[task.attribute]
     y, z = _coded(torch, target), _coded(torch, attribute)
     order = np.random.default_rng(seed).permutation(len(x))

@@ -1,7 +1,8 @@
-"""The tasks of invariance.py: public tables with an attribute that a prediction must not depend on once the target is known.
+"""The tasks of invariance.py: public tables, and pictures, with an attribute that a prediction must not depend on once the target
+is known.
 
 A task is a table, its rows cut by the seed into training rows and fresh rows. Columns are arrays of numbers or of text; text is
-a category. The target of a classification is text.
+a category. The target of a classification is text. A column of pictures is what the network sees, in place of all others.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from typing import Callable, Dict, Optional, Tuple
 
 import numpy as np
 
+import invariance_pictures as pictures
+
 Columns = Dict[str, np.ndarray]
 MOST_ROWS, FRESH_SHARE = 4500, 1.0 / 3.0
+PICTURES = 1800
 
 
 @dataclass(frozen=True)
 class Task:
-    """Where a task comes from. text: columns of codes that are categories."""
+    """Where a task comes from; file "": drawn, or invented. text: columns of codes that are categories."""
 
     file: str
     target: str
@@ -46,6 +50,10 @@ class Cut:
     def groups(self) -> bool:
         """Is the attribute discrete?"""
         return self.train[self.attribute].dtype == object
+
+    @property
+    def pictures(self) -> bool:
+        return "picture" in self.train
 
 
 _CRIME = ("state", "communityname", "fold", "Black", "class")
@@ -74,6 +82,7 @@ TASKS = {
     "german, age": Task("tables/german_credit.csv", "class-label", "age", True, (), ("class-label",)),
     "clients, education": Task("tables/credit_card_clients.csv", "default payment", "EDUCATION", True, (), _CLIENTS, _common_degrees),
     "clients, age": Task("tables/credit_card_clients.csv", "default payment", "AGE", True, (), _CLIENTS),
+    "sprites, place": Task("", "height", "across", False),
 }
 
 
@@ -110,13 +119,15 @@ def cut(name: str, seed: int, folder: Optional[str]) -> Cut:
     """Training rows and fresh rows, by the seed alone."""
     if name == "invented":
         columns, task = invented(seed), Task("", "y", "group", True)
+    elif name in pictures.DRAWINGS:
+        columns, task = pictures.DRAWINGS[name](seed, PICTURES), TASKS[name]
     else:
         task = TASKS[name]
         columns = read(task, folder or "")
     n = len(columns[task.target])
     order = np.random.default_rng([seed, 2026]).permutation(n)[:MOST_ROWS]
     fresh, train = (taken(columns, rows) for rows in np.split(order, [int(len(order) * FRESH_SHARE)]))
-    features = tuple(name for name in columns if name != task.target)
+    features = ("picture",) if "picture" in columns else tuple(name for name in columns if name != task.target)
     return Cut(name, train, _familiar(fresh, train), features, task.target, task.attribute, task.classes)
 
 
@@ -127,7 +138,11 @@ def _familiar(fresh: Columns, train: Columns) -> Columns:
 
 
 def numbers(some: Cut) -> Tuple[np.ndarray, np.ndarray]:
-    """The features of training and fresh rows as one matrix each: numbers standardised, one column for each category."""
+    """The features of training and fresh rows as one matrix each: numbers standardised, one column for each category; pixels from
+    -1 to 1."""
+    if some.pictures:
+        left, right = (part["picture"].reshape(len(part["picture"]), -1) / 127.5 - 1.0 for part in (some.train, some.fresh))
+        return left, right
     left, right = [], []
     for name in some.features:
         train, fresh = some.train[name], some.fresh[name]

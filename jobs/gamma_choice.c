@@ -7,12 +7,13 @@
  *
  * Two assumptions do not always hold. First, dependence should fall as gamma rises. But a network cancels what its own
  * rows show by chance, and this shows in other rows, with every gamma: p-values may stay at .03 while the error keeps
- * growing. So a gamma is skipped if its prediction is worth much less than that of a smaller gamma which, like its
- * neighbour, is not far below the level. Second, errors should rise with gamma. With few rows the regulariser even
- * lowers them; then the largest gamma that costs next to nothing is chosen, for more margin.
+ * growing. So a gamma is skipped if its prediction is worth much less than that of a smaller gamma which is not far
+ * below the level. Second, errors should rise with gamma. With few rows the regulariser even lowers them; then the
+ * largest gamma that costs next to nothing is chosen, for more margin.
  *
  * The cost of a gamma is measured by the worth of its prediction: the error of a constant minus its own error. A
- * cross-entropy of .66 instead of .64 looks like little, but if a constant has .68, it is half of the worth. */
+ * cross-entropy of .66 instead of .64 looks like little, but if a constant has .68, it is half of the worth. What costs
+ * next to nothing hardly changes the error either, which in a good prediction is much smaller than its worth. */
 #include "jobs/gamma_choice.h"
 
 #include <math.h>
@@ -28,7 +29,8 @@ gamma_rules gamma_rules_of_p(double trivial, double plain) {
                          .least = 0.1 * (trivial - plain),
                          .low = gamma_height(suspect),
                          .dear = 0.5,
-                         .free = 0.95};
+                         .free = 0.95,
+                         .growth = 1.03};
 }
 
 gamma_rules gamma_rules_of_share(double tolerance, double trivial, double plain) {
@@ -76,11 +78,9 @@ static int by_gamma(const void *a, const void *b) {
 
 /* The least worth that a prediction must have. The points ascend. */
 static double least_worth(const gamma_point *p, int64_t n, const gamma_rules *rules) {
-    for (int64_t i = 0; i + 1 < n; i++) {
-        double least = fmax(rules->least, rules->dear * worth(p[i].error, rules));
-        bool low = fmin(p[i].height, p[i + 1].height) < rules->low;
-        if (p[i].gamma > 0.0 && !low && worth(p[i + 1].error, rules) >= least) return least;
-    }
+    for (int64_t i = 0; i < n; i++)
+        if (p[i].gamma > 0.0 && p[i].height >= rules->low && gamma_is_of_use(p[i].error, rules))
+            return fmax(rules->least, rules->dear * worth(p[i].error, rules));
     return rules->least;
 }
 
@@ -141,11 +141,13 @@ double gamma_next(gamma_point *points, int64_t n, const gamma_rules *rules) {
 
 /* The largest gamma from `gamma` up whose prediction is worth about as much as the best of them. */
 static double largest_as_good(const gamma_point *p, int64_t n, const gamma_rules *rules, double gamma) {
-    double most = -INFINITY, largest = gamma;
+    double best = INFINITY, largest = gamma;
     for (int64_t i = 0; i < n; i++)
-        if (p[i].gamma >= gamma) most = fmax(most, worth(p[i].error, rules));
-    for (int64_t i = 0; i < n; i++)
-        if (p[i].gamma > largest && worth(p[i].error, rules) >= rules->free * most) largest = p[i].gamma;
+        if (p[i].gamma >= gamma) best = fmin(best, p[i].error);
+    for (int64_t i = 0; i < n; i++) {
+        bool as_good = worth(p[i].error, rules) >= rules->free * worth(best, rules);
+        if (p[i].gamma > largest && as_good && p[i].error <= rules->growth * best) largest = p[i].gamma;
+    }
     return largest;
 }
 

@@ -21,7 +21,8 @@ typedef struct gamma_rules {
     double least;   /* a gamma is useful if its prediction is worth at least this much */
     double low;     /* a height that is still compatible with no dependence */
     double dear;    /* a gamma must keep this share of the worth of every smaller one that is not below `low` */
-    double free;    /* a larger gamma that keeps this share of the largest worth is taken for more margin */
+    double free;    /* a larger gamma that keeps this share of the largest worth is taken for more margin, */
+    double growth;  /* unless its error is more than this many times the least */
 } gamma_rules;
 
 /* The rules for p-values, and for shares of at most `tolerance`. plain: the error without a regulariser. */

@@ -127,6 +127,7 @@ static circe_status open_job(training_job *job) {
     if (status == CIRCE_OK) status = training_open_baseline(job);
     if (status == CIRCE_OK)
         status = training_set_read(job->table, job->options, job->net, training_needs_holdout(job), job->set);
+    if (status == CIRCE_OK) job->settled.batch = job->set->batch;
     if (status == CIRCE_OK) status = parse_network(job, &specs, &n_specs);
     if (status == CIRCE_OK) status = training_set_fill(job->context, job->watch, job->set);
     if (status == CIRCE_OK) status = make_network(job, specs, n_specs);
@@ -441,12 +442,13 @@ circe_status circe_train(circe_context *context, const circe_table *table, const
     circe_status status = small_begin(&mark);
     trained *t = small_alloc(sizeof *t);
     training_job job = {.context = context,
-                        .options = options,
+                        .settled = *options,
                         .table = table,
                         .watch = watch,
                         .made = t,
                         .set = &t->set,
                         .warnings = {.watch = is_first() ? watch : NULL}};
+    job.options = &job.settled;
     *made = NULL;
     if (status == CIRCE_OK) status = small_end(mark, run_all(&job));
     if (status == CIRCE_OK) {

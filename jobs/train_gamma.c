@@ -395,10 +395,11 @@ static void note_choice(search *s) {
     char *left = isfinite(s->job->options->tolerance)
                      ? small_format("KPC is %.2g above chance", score->kpc.value - score->kpc_chance)
                      : small_format("p = %.2g", least_p(score));
-    notes_add(&s->job->warnings,
-              "with every gamma the prediction still depends on %s; gamma %g was chosen because it leaves the least "
-              "dependence (%s); more rows, a smaller --net or another --regularizer may help",
-              s->job->options->invariant_to, s->job->gamma, left);
+    notes_add(
+        &s->job->warnings,
+        "with every gamma that leaves a useful prediction, it still depends on %s; gamma %g was chosen because it "
+        "leaves the least dependence (%s); more rows, a smaller --net or another --regularizer may help",
+        s->job->options->invariant_to, s->job->gamma, left);
     free(left);
 }
 

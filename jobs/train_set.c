@@ -14,6 +14,8 @@
 #include "train/checkpoint_hash.h"
 
 enum {
+    USUAL_BATCH = 256,
+    LEAST_BATCH = 16,
     LEAST_ROWS = 10, /* of validation and of the holdout: fewer tell nothing */
     MOST_CLASSES = 1000,
     MOST_NAMED = 4, /* columns in a sentence */
@@ -362,8 +364,17 @@ bool training_is_category(const training_set *set, int64_t col) {
 
 /* ---- the split --------------------------------------------------------------------------------------------------- */
 
-static circe_status check_batch(const training_set *set) {
-    int64_t batch = set->options->batch, n = set->split.n_training;
+/* A table with fewer training rows than the usual batch has four batches an epoch. A measure of very few rows is noise.
+ */
+static int64_t usual_batch(int64_t n) {
+    int64_t quarter = n / 4 > LEAST_BATCH ? n / 4 : LEAST_BATCH;
+    if (n >= USUAL_BATCH) return USUAL_BATCH;
+    return n >= quarter ? quarter : n > 1 ? n : 1;
+}
+
+static circe_status choose_batch(training_set *set) {
+    int64_t n = set->split.n_training, batch = set->options->batch;
+    set->batch = batch = batch != CIRCE_UNSET ? batch : usual_batch(n);
     if (n >= batch) return CIRCE_OK;
     circe_fail(CIRCE_ERR_ARGUMENT,
                "%s: %" PRId64 " rows are left for training (of %" PRId64 ", after %" PRId64 " for validation, %" PRId64
@@ -371,7 +382,7 @@ static circe_status check_batch(const training_set *set) {
                input_source(&set->table.in), n, set->table.in.values.rows, set->split.n_validation, set->split.n_test,
                set->shares_rows ? 0 : set->split.n_holdout, batch);
     return circe_fail_hint(CIRCE_ERR_ARGUMENT, "give a smaller batch, --batch %" PRId64 ", or more rows",
-                           n >= 64 ? 32 * (n / 64) : (n + 1) / 2);
+                           usual_batch(n));
 }
 
 /* Without a holdout the conditional mean is learned from training rows. */
@@ -414,7 +425,7 @@ static circe_status split_rows(training_set *set, bool needs_holdout) {
                    holdout, n, set->split.n_holdout, LEAST_ROWS);
         return circe_fail_hint(CIRCE_ERR_ARGUMENT, "--holdout 0 learns it from the training rows");
     }
-    return check_batch(set);
+    return choose_batch(set);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */

@@ -48,6 +48,7 @@ typedef struct training_set {
     train_scaler feature_scale, target_scale;
     train_split split;
     bool shares_rows; /* the holdout are training rows: the network sees them too */
+    int64_t batch;    /* --batch, or what is usual for as many training rows */
     training_part training, validation, holdout, test;
     char *kernel_y, *kernel_z; /* NULL: gaussian */
     uint64_t hash;             /* of the content */

@@ -34,8 +34,9 @@ typedef struct training_watchman {
 /* A run on its way to one. */
 typedef struct training_job {
     circe_context *context;
-    const circe_train_options *options;
-    const circe_table *table; /* NULL: files */
+    circe_train_options settled;        /* what was asked for, with the batch that the rows allow */
+    const circe_train_options *options; /* these */
+    const circe_table *table;           /* NULL: files */
     const circe_watch *watch;
     trained *made;
     training_set *set; /* of `made` */

@@ -69,7 +69,7 @@ class _InvariantNetwork(BaseEstimator):
 
     def __init__(self, gamma: Union[float, str] = "auto", *, regularizer: str = "circe", estimator: Optional[str] = None,
                  net: Optional[str] = None, activation: Optional[str] = None, init: Optional[str] = None, epochs: int = 100,
-                 batch_size: int = 256, learning_rate: float = 1e-3, weight_decay: float = 1.0, patience: int = 0,
+                 batch_size: Optional[int] = None, learning_rate: float = 1e-3, weight_decay: float = 1.0, patience: int = 0,
                  tolerance: Optional[float] = None, sweep: Union[str, Sequence[float], None] = None,
                  sigma2_x: Union[float, str, None] = None, normalize_x: Optional[str] = None,
                  sigma2_y: Union[float, Sequence[float], None] = None,
@@ -167,8 +167,8 @@ class _InvariantNetwork(BaseEstimator):
         options: Dict[str, Any] = {
             "regularizer": self.regularizer if invariant else "none", "gamma": self.gamma if invariant else None,
             "validation": validation, "test": 0, "baseline": "none" if invariant else None, "holdout": self.holdout,
-            "epochs": self.epochs,
-            "batch": max(1, min(self.batch_size, left - 1)), "lr": self.learning_rate, "weight_decay": self.weight_decay,
+            "epochs": self.epochs, "batch": None if self.batch_size is None else max(1, min(self.batch_size, left - 1)),
+            "lr": self.learning_rate, "weight_decay": self.weight_decay,
             "patience": self.patience, "seed": self._seed(), "net": self.net, "activation": self.activation,
             "init": self.init, "method": self.method, "device": self.device}
         if invariant:
@@ -250,7 +250,8 @@ _PARAMETERS = """
     sweep : gammas, or "auto"; trials_ then has the error and the dependence of each.
     regularizer : "circe", "hscic", "gcm" or "hsic".
     estimator : the estimator of circe ("biased", "debiased", "centered", "ustat") or of hsic ("biased", "ustat").
-    batch_size : rows per step; if fewer rows are left for training, all of them.
+    batch_size : rows per step; if fewer rows are left for training, all of them. None: 256, or a quarter of the training
+        rows if they are fewer than 256.
     net, activation, init, epochs, learning_rate, weight_decay, patience, sigma2_x, normalize_x, sigma2_y, sigma2_z, ridge, method, device
         The options of circe.train; None: its defaults.
     validation : the share of the rows that monitor the training. None: a tenth, and at least 10 rows.

@@ -41,6 +41,16 @@ def test_a_small_task(tmp_path):
     assert "# circe" in (tmp_path / "found" / "figures" / "invariance.dat").read_text()
 
 
+def test_pictures(tmp_path, monkeypatch):
+    monkeypatch.delenv("CIRCE_DATA", raising=False)  # they are drawn
+    done = called("--tasks", "sprites, place", "--seeds", "1", "--methods", "none", "--output", "runs.jsonl", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = json.loads((tmp_path / "runs.jsonl").read_text())
+    assert run["rows"] == 1200 and run["fresh"] == 600
+    assert run["error"] < 0.15  # without the place from left to right, the height is known to .21 of its variance
+    assert run["p_kci"] < 1e-6
+
+
 @pytest.mark.parametrize("arguments, words", [
     (("--tasks", "adults"), "'adults' is not a task"),
     (("--methods", "magic"), "'magic' is not a method"),

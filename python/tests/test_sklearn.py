@@ -249,6 +249,12 @@ def test_gamma_is_chosen(table):
     assert all(trial["invariant"] for trial in tolerant.trials_)
 
 
+def test_small_tables_have_small_batches(table):
+    X, b, y, z = table
+    model = InvariantRegressor(10.0, epochs=3, threads=1).fit(X[:100], y[:100], invariant_to=z[:100])
+    assert model.report_["settings"]["batch"] == "22" and model.report_["steps"] == 3 * 4  # of 90 training rows
+
+
 def test_refused(table):
     X, b, y, z = table
     for options, fit, text in (

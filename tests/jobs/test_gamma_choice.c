@@ -76,9 +76,41 @@ static void dear_gammas_are_passed_over(void **state) {
     bool reached = false;
     double gamma = TAKEN(0.14, &reached, {0.15, 1e-4}, {0.15, 0.13}, {0.2, 0.18}, {0.45, 0.02}, {0.84, 0.6});
     assert_in_range((int64_t)gamma, 10, 1000);
-    gamma = TAKEN(0.14, &reached, {0.15, 1e-4}, {0.15, 1e-3}, {0.2, 0.005}, {0.45, 0.02}, {0.84, 0.6});
+    gamma = TAKEN(0.14, &reached, {0.15, 1e-4}, {0.15, 1e-3}, {0.2, 0.005}, {0.45, 0.008}, {0.84, 0.6});
     assert_near(gamma, 10000.0, 0.0, 1.0); /* nothing smaller is enough */
     assert_true(reached);
+}
+
+/* Beyond a gamma that nearly passes, networks may become worse in both respects, until they are nearly constant. */
+static void one_gamma_near_the_level_is_enough(void **state) {
+    (void)state;
+    bool reached = true;
+    double gamma =
+        TAKEN(0.17, &reached, {0.27, 0.042}, {0.56, 0.002}, {0.84, 0.012}, {0.89, 0.076}, {0.97, 0.17}, {1.04, 0.64});
+    assert_near(gamma, 1.0, 0.0, 1.0);
+    assert_false(reached);
+}
+
+/* The network without a regulariser is never taken, so that its worth passes nothing over: gamma 10 has half the worth
+ * of gamma 1, but less of gamma 0's. */
+static void plain_network_passes_nothing_over(void **state) {
+    (void)state;
+    const gamma_rules rules = gamma_rules_of_p(1.0, 0.2);
+    gamma_point points[] = {{0, 0.2, gamma_height(0.02)}, {1, 0.55, gamma_height(0.02)}, {10, 0.75, gamma_height(0.6)}};
+    bool reached = false;
+    assert_near(gamma_take(points, 3, &rules, &reached), 10.0, 0.0, 1.0);
+    assert_true(reached);
+}
+
+/* Dependence that is just not found is reached, without the margin; one that is found on all is not, and then a larger
+ * gamma is no margin. */
+static void reached_at_the_level(void **state) {
+    (void)state;
+    bool reached = false;
+    assert_near(TAKEN(0.3, &reached, {0.31, 1e-4}, {0.5, 0.06}), 10.0, 0.0, 1.0);
+    assert_true(reached);
+    assert_near(TAKEN(0.3, &reached, {0.3, 1e-3}, {0.31, 0.04}, {0.31, 0.04}), 10.0, 0.0, 1.0);
+    assert_false(reached);
 }
 
 /* Where p-values stay near the level whatever gamma, the error decides. */
@@ -134,6 +166,14 @@ static void margin_for_nothing_is_taken(void **state) {
     assert_near(gamma, 1000.0, 0.0, 1.0);
 }
 
+/* A small share of what a good prediction is worth is a large share of its error. */
+static void margin_is_not_bought_with_error(void **state) {
+    (void)state;
+    bool reached = false;
+    double gamma = TAKEN(0.118, &reached, {0.118, 0.61}, {0.118, 0.62}, {0.1176, 0.64}, {0.1192, 0.78}, {0.1309, 0.62});
+    assert_near(gamma, 1000.0, 0.0, 1.0);
+}
+
 static void tolerance_takes_the_share(void **state) {
     (void)state;
     const gamma_rules rules = gamma_rules_of_share(0.01, 1.0, 0.3);
@@ -184,8 +224,9 @@ static void gammas_have_two_digits(void **state) {
 
 TEST_MAIN("gamma_choice", TEST(height_is_a_normal_quantile), TEST(p_values_combine), TEST(smallest_that_is_high_enough),
           TEST(margin_above_the_level), TEST(single_tests_do_not_decide), TEST(dear_gammas_are_passed_over),
+          TEST(one_gamma_near_the_level_is_enough), TEST(plain_network_passes_nothing_over), TEST(reached_at_the_level),
           TEST(flat_p_values_do_not_buy_error), TEST(cost_is_what_is_left_of_the_worth),
           TEST(useless_gammas_are_never_taken), TEST(last_of_use_where_all_p_values_are_least),
-          TEST(margin_for_nothing_is_taken), TEST(tolerance_takes_the_share),
+          TEST(margin_for_nothing_is_taken), TEST(margin_is_not_bought_with_error), TEST(tolerance_takes_the_share),
           TEST(first_gamma_of_use_is_not_passed_over), TEST(looks_between_two_points), TEST(looks_at_no_point_twice),
           TEST(gammas_have_two_digits))

@@ -260,6 +260,45 @@ static void warnings_are_told(void **state) {
     circe_table_free(table);
 }
 
+/* Where nobody says how many rows a batch has, a small table is trained on too, by four batches an epoch. */
+static void small_tables_have_small_batches(void **state) {
+    (void)state;
+    circe_table *table = in_memory(draw(1), 120);
+    circe_train_options o = small_run(), usual;
+    circe_training *t = NULL;
+    circe_train_options_init(&usual);
+    o.batch = usual.batch;
+    assert_ok(circe_train(test_context(1), table, &o, NULL, &t));
+    assert_int_equal(t->training_rows, 90);
+    assert_int_equal(t->steps, 3 * 4);
+    char *json = circe_training_json(t, NULL);
+    assert_non_null(strstr(json, "\"batch\":\t\"22\""));
+    circe_text_free(json);
+    circe_training_free(t);
+    circe_table_free(table);
+}
+
+/* Names and numbers of people are read as features more easily than they are meant. */
+static void identifiers_are_told(void **state) {
+    (void)state;
+    circe_table *table = in_memory(draw(1), ROWS);
+    const char **names = test_memory(ROWS * sizeof *names);
+    for (int i = 0; i < ROWS; i++) {
+        char *name = test_memory(16);
+        snprintf(name, 16, "person %d", i % 2 == 0 ? i : i / 4); /* every other one has no namesake */
+        names[i] = name;
+    }
+    assert_ok(circe_table_add_texts(table, "name", names));
+    circe_train_options o = small_run();
+    circe_training *t = NULL;
+    o.features = "y,z,group,name";
+    o.baseline = "none";
+    assert_ok(circe_train(test_context(1), table, &o, NULL, &t));
+    assert_non_null(strstr(t->warnings.text[0], "--features: column 'name' has 262 different texts in 420 rows"));
+    circe_training_free(t);
+    circe_table_free(table);
+}
+
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static void refuse(const circe_table *table, circe_train_options o, circe_status status, const char *text) {
@@ -376,5 +415,6 @@ static void a_model_is_required(void **state) {
 }
 
 TEST_MAIN("train_job", TEST(memory_and_files_agree), TEST(classes_agree_too), TEST(results_are_whole),
-          TEST(reports_are_written), TEST(the_watch_stops_it), TEST(warnings_are_told), TEST(bad_options_are_refused),
+          TEST(reports_are_written), TEST(the_watch_stops_it), TEST(warnings_are_told),
+          TEST(small_tables_have_small_batches), TEST(identifiers_are_told), TEST(bad_options_are_refused),
           TEST(errors_are_of_the_table), TEST(missing_cells_have_no_prediction), TEST(a_model_is_required))

@@ -37,6 +37,18 @@ static void silent_while_all_is_well(void **state) {
     assert_int_equal(job->warnings.n, 0);
 }
 
+/* Drift is counted from the first epoch in which the features vary at all. */
+static void features_that_vary_from_the_second_epoch_on(void **state) {
+    (void)state;
+    training_job *job = watched_job();
+    epoch(job, 1, 0.5, 0.0);
+    epoch(job, 2, 0.5, 1.0);
+    epoch(job, 3, 0.5, 4.9);
+    assert_int_equal(job->warnings.n, 0);
+    epoch(job, 4, 0.5, 5.1);
+    assert_said(job, "epoch 4: the standard deviation of the regularised features has grown from 1 to 5.1");
+}
+
 static void kernel_too_narrow_or_too_wide(void **state) {
     (void)state;
     training_job *job = watched_job();
@@ -129,6 +141,7 @@ static void prediction_of_use(void **state) {
     assert_int_equal(job->warnings.n, 0);
 }
 
-TEST_MAIN("watchman", TEST(silent_while_all_is_well), TEST(kernel_too_narrow_or_too_wide), TEST(scale_that_drifts),
-          TEST(epochs_before_a_resumed_run), TEST(other_networks_are_not_watched), TEST(prediction_that_is_constant),
-          TEST(error_above_that_of_a_constant), TEST(prediction_of_use))
+TEST_MAIN("watchman", TEST(silent_while_all_is_well), TEST(features_that_vary_from_the_second_epoch_on),
+          TEST(kernel_too_narrow_or_too_wide), TEST(scale_that_drifts), TEST(epochs_before_a_resumed_run),
+          TEST(other_networks_are_not_watched), TEST(prediction_that_is_constant), TEST(error_above_that_of_a_constant),
+          TEST(prediction_of_use))
