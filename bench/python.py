@@ -127,7 +127,7 @@ def measure_overhead():
         trained = Microseconds(lambda: step(*tensors))
         bare = bare_call(loss, tensors)
         beside = Microseconds(lambda: (nothing(), bare())) - Microseconds(bare)
-        frame = loss._plan.frame()
+        frame, _ = loss._plan.frame()
         measure, frame.function = frame.function, lambda *arguments: 0
         alone = Microseconds(lambda: step(*tensors))
         frame.function = measure
@@ -139,11 +139,11 @@ def measure_overhead():
 def bare_call(loss, tensors):
     """The C call of a loss, with arguments that stay."""
     grad = torch.empty_like(tensors[0])
-    frame = loss._plan.frame()
+    frame, alive = loss._plan.frame()
     code = {torch.float32: _native.FLOAT32, torch.float64: _native.FLOAT64}[grad.dtype]
     views = [(tensor.data_ptr(), len(tensor), 1, 1, code) for tensor in (*tensors, grad)]
 
-    def call(keep=grad):
+    def call(keep=(grad, alive)):
         frame.write(frame.block, 0, *views[0], *views[1], *views[2], *views[3])
         frame.function(*frame.with_grad)
 

@@ -340,10 +340,18 @@ static void *work(void *user) {
     return NULL;
 }
 
+/* Within a test. The first worker runs on the thread that was called, so it is the one to ask the caller. */
+static int is_stopping(void *user, const char *stage, int64_t done, int64_t total) {
+    worker *w = user;
+    (void)done, (void)total;
+    if (w->thread == 0 && circe__progress(w->m->context, stage, 0, 0) != CIRCE_OK) atomic_store(&w->m->stopping, true);
+    return atomic_load(&w->m->stopping);
+}
+
 static circe_status worker_open(many *m, int64_t threads, worker *w) {
     int64_t rows = m->table.in.values.rows, cols = m->table.in.values.cols;
     *w = (worker){.m = m};
-    circe_status status = circe__context_like(m->context, 1, threads, &w->context);
+    circe_status status = circe__context_like(m->context, 1, threads, is_stopping, w, &w->context);
     if (status == CIRCE_OK)
         status =
             circe_test_memory_create(w->context, 0.25 * circe_context_memory(m->context) / (double)threads, &w->memory);

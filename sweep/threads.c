@@ -42,6 +42,15 @@ static int tell(void *user, double share) {
     return stop;
 }
 
+static int is_stopping(void *user, const char *stage, int64_t done, int64_t total) {
+    runner *r = user;
+    (void)stage, (void)done, (void)total;
+    pthread_mutex_lock(&r->crew->lock);
+    int stop = r->crew->stopping;
+    pthread_mutex_unlock(&r->crew->lock);
+    return stop;
+}
+
 /* The text of this thread's error, its hints in the same line. */
 static void take_error(char why[SWEEP__WHY_BYTES]) {
     size_t used = 0;
@@ -57,7 +66,7 @@ static void *run(void *user) {
     const sweep_options *o = r->crew->options;
     sweep_task task = {.progress = tell, .teller = r};
     char *result = NULL;
-    circe_status status = circe__context_like(o->context, (int)o->threads, o->jobs, &task.context);
+    circe_status status = circe__context_like(o->context, (int)o->threads, o->jobs, is_stopping, r, &task.context);
     if (status == CIRCE_OK)
         status = sweep__perform(r->path, r->settings, o->left_out, o->function, o->function_user, &task, &result);
     circe_context_destroy(task.context);

@@ -53,12 +53,13 @@ circe_status circe_context_create(const circe_context_options *options, circe_co
 }
 
 circe_status circe__context_like(const circe_context *context, int threads, int64_t side_by_side,
-                                 circe_context **made) {
+                                 circe_progress_fn stop, void *user, circe_context **made) {
     circe_context_options options = context->options;
     options.threads = threads > 0 ? threads : context->threads;
     options.memory_limit /= (size_t)(side_by_side > 0 ? side_by_side : 1);
     options.log = NULL;
-    options.progress = NULL;
+    options.progress = stop;
+    options.progress_user = user;
     return circe_context_create(&options, made);
 }
 

@@ -20,10 +20,10 @@ struct circe_context {
 };
 
 /* A context for one of `side_by_side` pieces of work on threads of their own. It has the allocator of `context`, which
- * must then allow several callers, its share of the memory, and this many threads (0: those of the context). It neither
- * logs nor reports progress. */
+ * must then allow several callers, its share of the memory, and this many threads (0: those of the context). It does
+ * not log. `stop` is asked during long work, on the thread that works, and ends it by returning non-zero. */
 CIRCE_ROOMS circe_status circe__context_like(const circe_context *context, int threads, int64_t side_by_side,
-                                             circe_context **made);
+                                             circe_progress_fn stop, void *user, circe_context **made);
 
 /* ---- errors ------------------------------------------------------------------------------------------------- */
 

@@ -157,7 +157,9 @@ circe_status circe_test(circe_context *context, const circe_mat *x, const circe_
     if (result == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "result must not be NULL");
     circe_status status = circe__data_begin(context, x, y, z, options, &data);
     if (status != CIRCE_OK) return status;
-    status = circe__test_run(&data, result);
+    status = circe__progress(context, "test", 0,
+                             0); /* some methods ask nowhere else, and many tests may follow each other */
+    if (status == CIRCE_OK) status = circe__test_run(&data, result);
     if (status == CIRCE_OK && data.options.transform == CIRCE_TRANSFORM_NONE && data.options.fitted_x == NULL &&
         circe__few_rows_carry(result)) {
         status = test_scores(context, x, y, z, &data.options, result);

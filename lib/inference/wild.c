@@ -84,15 +84,15 @@ static circe_status by_products(const circe__data *data, const circe__pair *pair
     circe_status status = C == NULL || signs == NULL || sums == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int64_t first = 0; status == CIRCE_OK && first < all; first += BLOCK_COLUMNS) {
         int64_t here = circe__min(BLOCK_COLUMNS, all - first);
-        for (int64_t row = 0; row < n; row += BLOCK_ROWS) {
+        for (int64_t row = 0; status == CIRCE_OK && row < n; row += BLOCK_ROWS) {
             int64_t rows = circe__min(BLOCK_ROWS, n - row);
             product_block(pair, row, rows, first, here, C);
             draw_signs(data, stream, n, draws, row, rows, signs, BLOCK_ROWS);
             context->backend->algebra->gemm(0, 0, draws, here, rows, 1.0, signs, BLOCK_ROWS, C, here,
                                             row == 0 ? 0.0 : 1.0, sums, here);
+            status = circe__progress(context, "wild bootstrap", first + here * (row + rows) / n, all);
         }
-        gather_draws(sums, inverse == NULL ? NULL : inverse + first, draws, here, null);
-        status = circe__progress(context, "wild bootstrap", first + here, all);
+        if (status == CIRCE_OK) gather_draws(sums, inverse == NULL ? NULL : inverse + first, draws, here, null);
     }
     circe__free(context, C);
     circe__free(context, signs);

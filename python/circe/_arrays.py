@@ -41,10 +41,12 @@ def view(values, name: str, dtype=None):
 def _view_of_any(array: np.ndarray, name: str, dtype):
     if array.dtype.kind in "OUS" and array.ndim in (1, 2):
         array = _from_objects(array, name)
+    if array.dtype.kind not in "biuf":
+        raise errors.DTypeError(f"{name} has dtype {array.dtype}; it must contain real numbers")
     wanted = array.dtype if dtype is None else dtype
     code = _DTYPES.get(wanted)
     if code is None:
-        wanted, code = _float64_for(array, name), FLOAT64
+        wanted, code = np.dtype(np.float64), FLOAT64
     ndim = array.ndim
     if ndim == 2:
         rows, cols = array.shape
@@ -62,13 +64,6 @@ def _view_of_any(array: np.ndarray, name: str, dtype):
         array = _require(array, wanted)
         row_stride = cols * size
     return mat(address(array), rows, cols, row_stride // size, code), array
-
-
-def _float64_for(array: np.ndarray, name: str) -> np.dtype:
-    """Reads whole numbers, booleans and other floats as float64; refuses everything that is not real numbers."""
-    if array.dtype.kind in "biuf":
-        return np.dtype(np.float64)
-    raise errors.DTypeError(f"{name} has dtype {array.dtype}; it must contain real numbers")
 
 
 def _require(array: np.ndarray, dtype) -> np.ndarray:
@@ -131,7 +126,14 @@ def _as_array(values, name: str, keep: bool = False) -> np.ndarray:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
         raise errors.DTypeError(f"{name} is not an array of numbers: {error}") from None
+    if array.ndim == 0 and array.dtype.kind in "OUS":  # NumPy made a box around it
+        raise _no_array(values, name)
     return array
+
+
+def _no_array(values, name: str) -> errors.DTypeError:
+    dense = f": {name}.toarray()" if hasattr(values, "toarray") else ""
+    return errors.DTypeError(f"{name} is of type {type(values).__name__}; it must be an array, a column of a table or a list{dense}")
 
 
 def _from_torch(tensor, name: str) -> np.ndarray:
@@ -140,14 +142,22 @@ def _from_torch(tensor, name: str) -> np.ndarray:
                                  "circe.torch take both)")
     if tensor.layout != sys.modules["torch"].strided:
         raise errors.DTypeError(f"{name} is a sparse tensor; it must be dense: {name}.to_dense()")
+    if tensor.is_complex():
+        raise errors.DTypeError(f"{name} has dtype {tensor.dtype}; it must contain real numbers")
     try:
         return tensor.detach().numpy()
     except TypeError:  # bfloat16 and the like
         return tensor.detach().double().numpy()
+    except RuntimeError:  # the sign is not in its memory, as in z.conj().imag
+        return tensor.detach().resolve_neg().numpy()
 
 
 def _from_pandas(values, name: str, keep: bool) -> np.ndarray:
     """Missing numbers become NaN, which the library then names by row and column."""
+    if not hasattr(values, "iloc") and not hasattr(values, "names"):  # neither a column, a frame nor an index
+        if not hasattr(values, "dtype"):
+            raise _no_array(values, name)
+        values = sys.modules["pandas"].Series(values)  # pandas.array, Categorical
     table = hasattr(values, "columns")
     columns = [(label, values.iloc[:, c]) for c, label in enumerate(values.columns)] if table else [(values.name, values)]
     kinds = [getattr(column, "dtype", None) for _, column in columns]
@@ -189,7 +199,14 @@ def _numbers(column, place: str, keep: bool) -> np.ndarray:
     return array
 
 
+def refuse_lazy(values, name: str) -> None:
+    """polars: a query that has not been run."""
+    if hasattr(values, "collect") and not hasattr(values, "__len__"):
+        raise errors.DTypeError(f"{name} is a {type(values).__name__}, which contains no rows yet: pass {name}.collect()")
+
+
 def _from_polars(values, name: str, keep: bool) -> np.ndarray:
+    refuse_lazy(values, name)
     table = hasattr(values, "columns")
     columns = [(series.name, series) for series in values] if table else [(values.name, values)]
     words = [str(series.dtype).partition("(")[0] in ("String", "Utf8", "Categorical", "Enum", "Object", "Binary")
@@ -224,7 +241,10 @@ def arrow(values, name: str):
         return values
     if isinstance(values, pyarrow.RecordBatch):
         return pyarrow.table(values)
-    found = pyarrow.chunked_array([pyarrow.array(values)] if hasattr(values, "__arrow_c_array__") else values)
+    try:
+        found = pyarrow.chunked_array([pyarrow.array(values)] if hasattr(values, "__arrow_c_array__") else values)
+    except (TypeError, ValueError) as error:  # pyarrow's own are both
+        raise errors.DTypeError(f"{name} is of type {type(values).__name__}, which cannot be read: {error}") from None
     return pyarrow.Table.from_struct_array(found) if pyarrow.types.is_struct(found.type) else found
 
 

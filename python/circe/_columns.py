@@ -46,6 +46,13 @@ def number_of(text: str) -> Optional[float]:
     return value if math.isfinite(value) else None
 
 
+def float_of(cell, place: str, row: int) -> float:
+    try:
+        return float(cell)
+    except OverflowError:
+        raise errors.DataError(f"{place}: the number in row {row} is too large for a double") from None
+
+
 def looks_like_number(text: str) -> bool:
     """It is a number that is written in another way: 1,5 or 5% or 1_000 or 0x10."""
     plain = text.lower()
@@ -104,7 +111,7 @@ def read(cells: Sequence[Any], place: str, refuse: Callable[[], Exception], name
             continue
         if not isinstance(cell, (str, *NUMBERS, np.generic)) and not named:
             raise refuse()
-        value = number_of(cell.strip()) if isinstance(cell, str) else None if named else float(cell)
+        value = number_of(cell.strip()) if isinstance(cell, str) else None if named else float_of(cell, place, row)
         if value is None or named:
             texts.append((row, str(cell)))
         else:

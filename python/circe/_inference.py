@@ -202,12 +202,17 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")  # a time may follow: such texts sort l
 
 
 def _moments(time):
-    """Converts dates, including those in text, to numbers in their order."""
-    array = np.asarray(time) if time is not None else None
-    if array is None or array.dtype.kind not in "MOUS":
+    """Converts dates, including those in text, and spans of time to numbers in their order."""
+    if time is None or _arrays.is_torch(time):
         return time
-    if array.dtype.kind == "M":
-        return np.where(np.isnat(array), np.nan, array.astype("datetime64[ns]").astype(np.int64).astype(float))
+    try:
+        array = np.asarray(time)
+    except (TypeError, ValueError):  # explained where it is read
+        return time
+    if array.ndim == 0 or array.dtype.kind not in "mMOUS":
+        return time
+    if array.dtype.kind in "mM":
+        return np.where(np.isnat(array), np.nan, array.astype(f"{array.dtype.kind}8[ns]").astype(np.int64).astype(float))
     plain = np.empty(array.shape, object)
     plain.ravel()[:] = [None if str(v) == "NaT" else v.isoformat() if hasattr(v, "isoformat") else v for v in array.ravel()]
     read = _arrays.read(plain, "time")
@@ -269,7 +274,7 @@ class _Problem:
                  max_rank: Optional[int] = None, auxiliary=None, mean: str = "auto", test_share: Optional[float] = None,
                  features: Optional[Sequence[int]] = None, transform: str = "none", missing: str = "refuse", groups=None,
                  time=None, block: Optional[float] = None, memory: Optional["TestMemory"] = None, fitted=None):
-        y = None if method == "hsic" else y
+        y = None if isinstance(method, str) and method == "hsic" else y
         time = _moments(time)
         if _arrays.drops(missing, "impute"):
             x, y, z, weights, groups, time = _arrays.dropped(x=x, y=y, z=z, weights=weights, groups=groups,
@@ -354,6 +359,8 @@ class _Problem:
                 setattr(self.options, name, self.keep[-1].pointer)
 
     def _of_rows(self, name: str, values) -> None:
+        if name == "groups" and isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+            values = np.unique(values, return_inverse=True)[1]  # a double does not tell apart identifiers above 2^53
         read = _arrays.view(values, name, np.dtype(np.float64))[1]
         if name == "weights" and _texts(read) is not None:
             raise errors.DTypeError("weights contains text; it must contain numbers")
@@ -478,7 +485,9 @@ def _limited(x, y, z, rows, seconds: float, options: Dict[str, Any]) -> _Problem
         if rows < n:
             warnings.warn(f"a random sample of {rows} of the {n} rows was tested: all of them would take about "
                           f"{plan.seconds:.0f} seconds (rows='all')", _blocks.SampleWarning, stacklevel=3)
-    if rows == "all" or _whole(rows, "rows", 8) >= n:
+    elif rows != "all":
+        _whole(rows, "rows", 8)
+    if rows == "all" or rows >= n:
         return problem
     chosen = _blocks.sample_rows(n, rows, problem.options.seed)
     x, y, z = (problem.arrays[v][chosen] if v in problem.arrays else None for v in "xyz")

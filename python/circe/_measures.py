@@ -90,7 +90,9 @@ _at_once = contextlib.nullcontext()
 
 def _long(x):
     """Lets Ctrl-C end a call that may take long."""
-    return _runtime.interruptible() if hasattr(x, "__len__") and len(x) >= _LONG else _at_once
+    shape = getattr(x, "shape", None)  # sparse matrices and single numbers have no len
+    rows = shape[0] if shape else len(x) if shape is None and hasattr(x, "__len__") else 0
+    return _runtime.interruptible() if rows >= _LONG else _at_once
 
 
 def _options_of_rows(*own: str) -> Callable[[Callable[..., Measurement]], Callable[..., Measurement]]:

@@ -8,6 +8,7 @@ library reads as it reads a file: text that is all numbers is numbers, a column 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping, Set
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -73,11 +74,10 @@ def is_table(data) -> bool:
 
 
 def _columns_of(data) -> Iterator[Tuple[Any, Any]]:
+    _arrays.refuse_lazy(data, "data")
     if isinstance(data, dict):
         for name, values in data.items():
-            yield name, values if hasattr(values, "__len__") and hasattr(values, "dtype") else _listed(values, name)
-    elif hasattr(data, "collect") and not hasattr(data, "__len__"):  # polars: a query that has not been run
-        raise errors.DTypeError(f"data is a {type(data).__name__}, which contains no rows yet: pass data.collect()")
+            yield name, _one_column(values, name)
     elif hasattr(data, "columns") and hasattr(data, "iloc"):
         for c, name in enumerate(data.columns):
             yield name, data.iloc[:, c]
@@ -93,13 +93,17 @@ def _columns_of(data) -> Iterator[Tuple[Any, Any]]:
         yield from _columns_of_array(data)
 
 
-def _listed(values, name):
-    """Returns a sequence, and refuses everything else."""
-    if _is_arrow_column(values):
-        return _arrays.arrow(values, name)
-    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
-        raise errors.DTypeError(f"column {name!r} is {type(values).__name__}; it must be a sequence of numbers or texts")
-    return values
+def _one_column(values, name):
+    """Returns what has rows: a column, a sequence, or an array of several columns. Refuses everything else."""
+    if isinstance(values, np.ndarray) or _arrays.is_torch(values):
+        if values.ndim == 0:
+            raise errors.ShapeError(f"column {name!r} is one number; it must have one for every row")
+        return values
+    if (isinstance(values, (str, bytes, Mapping, Set)) or not hasattr(values, "__len__") or hasattr(values, "columns")
+            or getattr(values, "ndim", 1) != 1):
+        raise errors.DTypeError(f"column {name!r} is of type {type(values).__name__}; it must be a sequence of numbers or texts, or "
+                                "an array")
+    return _arrays.arrow(values, name) if _is_arrow_column(values) else values
 
 
 def _columns_of_array(data) -> Iterator[Tuple[Any, Any]]:
@@ -154,7 +158,8 @@ def _read_cells(cells: Sequence[Any], name: str, named: bool) -> Tuple[Optional[
         if cell is not None and not isinstance(cell, (str, bytes, *_columns.NUMBERS, np.generic)) and not named:
             raise errors.DTypeError(f"column {name!r} contains {type(cell).__name__} in row {row}; it must contain numbers or texts")
     if not named and all(cell is None or isinstance(cell, _columns.NUMBERS) for cell in plain):
-        return np.array([np.nan if cell is None else float(cell) for cell in plain]), [], False
+        return np.array([np.nan if cell is None else _columns.float_of(cell, f"column {name!r}", row)
+                         for row, cell in enumerate(plain)]), [], False
     return None, [None if cell is None else _encoded(cell) for cell in plain], named
 
 

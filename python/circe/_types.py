@@ -43,7 +43,10 @@ def _type_of(column) -> str:
     if callable(getattr(kind, "is_numeric", None)):  # polars
         return "number" if kind.is_numeric() else "category"
     if kind is None:  # a list
-        return _type_of(np.asarray(column))
+        try:
+            return _type_of(np.asarray(column))
+        except ValueError:  # its cells are refused when they are read
+            return "category"
     numeric = getattr(kind, "kind", "O") in "iuf" or (getattr(kind, "_is_numeric", False) and str(kind) != "boolean")
     return "number" if numeric else "category"
 
@@ -97,6 +100,8 @@ def encoded(table, types: Types = None) -> Tuple[np.ndarray, List[Hashable], Lis
         names = [name for name, _ in columns]
         if len(set(names)) < len(names):
             raise errors.ArgumentError("two columns of the table have the same name; give each its own")
+        if len({len(column) for _, column in columns}) > 1:
+            raise errors.ShapeError("columns of the table have different numbers of rows; they must be the same points")
         kinds = _given_types(types, names, [_type_of(column) for _, column in columns])
         return np.stack([_codes(column, kind, name) for (name, column), kind in zip(columns, kinds)], axis=1), names, kinds
     array = np.ma.filled(np.ma.asarray(table, float), np.nan) if np.ma.isMaskedArray(table) else np.asarray(table, float)

@@ -133,3 +133,84 @@ def test_torch_on_the_cpu(points, mean):
         seen(torch.empty(3, device="meta"))
     with pytest.raises(circe.DTypeError, match="x is a sparse tensor"):
         seen(torch.eye(3).to_sparse())
+
+
+HUNDRED = np.random.default_rng(0).normal(size=(3, 100))
+
+
+@pytest.mark.parametrize("values, words", [
+    (np.array(3.0), "x has 0 dimensions"),
+    ("words", "x is of type str; it must be an array"),
+    ((value for value in HUNDRED[0]), "x is of type generator; it must be an array"),
+    ({"a": HUNDRED[0]}, "x is of type dict; it must be an array"),
+    ([10**400] * 100, "x: the number in row 0 is too large for a double"),
+    (HUNDRED[0] + 1j, "x holds complex128; it must hold real numbers"),
+    (np.arange(100).astype("datetime64[D]"), "must hold real numbers"),
+    (HUNDRED[0][:1], "x has 1 rows, y 100 and z 100"),
+])
+def test_what_is_no_array(values, words):
+    _, y, z = HUNDRED
+    with pytest.raises(circe.CirceError, match=words):
+        circe.test(values, y, z, method="gcm")
+
+
+@pytest.mark.parametrize("name", ["weights", "groups"])
+@pytest.mark.parametrize("values", [HUNDRED[0] + 1j, np.arange(100).astype("datetime64[D]")], ids=["complex", "dates"])
+def test_what_belongs_to_rows_is_real(name, values):
+    """A complex number would lose its imaginary part, and a date become a number of days."""
+    with pytest.raises(circe.DTypeError, match=f"{name} holds .*; it must hold real numbers"):
+        circe.test(*HUNDRED, method="gcm", **{name: values})
+
+
+def test_large_identifiers_are_different_groups():
+    """Above 2^53 a double does not tell neighbours apart."""
+    small = np.arange(100) // 2
+    found = [circe.test(*HUNDRED, method="gcm", groups=groups) for groups in (small, small + 2**60)]
+    assert found[0].blocks == found[1].blocks == 50 and found[0].p_value == found[1].p_value
+
+
+def test_spans_of_time_are_times():
+    days = np.arange(100)
+    found = {circe.test(*HUNDRED, method="gcm", time=time).p_value
+             for time in (days, days.astype("timedelta64[D]"), days.astype("datetime64[D]"))}
+    assert len(found) == 1
+
+
+def test_sparse_matrices_are_refused():
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(circe.DTypeError, match=r"x is of type csr_matrix; .* x.toarray\(\)"):
+        circe.hsic(sparse.csr_matrix(HUNDRED[0][:, None]), HUNDRED[1])
+
+
+def test_arrays_of_pandas_are_read():
+    pandas = pytest.importorskip("pandas")
+    x, y, z = HUNDRED
+    assert circe.hsic(pandas.array(x), z).value == circe.hsic(x, z).value
+    words = np.where(z > 0, "a", "b")
+    assert circe.hsic(x, pandas.Categorical(words)).value == circe.hsic(x, pandas.Series(words)).value
+    with pytest.raises(circe.DTypeError, match="x is of type DataFrameGroupBy"):
+        circe.hsic(pandas.DataFrame({"a": x}).groupby("a"), z)
+
+
+def test_queries_of_polars_are_refused():
+    polars = pytest.importorskip("polars")
+    with pytest.raises(circe.DTypeError, match=r"x is a LazyFrame, which holds no rows yet: pass x.collect\(\)"):
+        circe.hsic(polars.DataFrame({"a": HUNDRED[0]}).lazy(), HUNDRED[1])
+
+
+@pytest.mark.parametrize("column, words", [(np.array(1.0), "column 'x' is one number"), ({"a": 1}, "column 'x' is of type dict"),
+                                           ({1.0, 2.0}, "column 'x' is of type set"), (3, "column 'x' is of type int")])
+def test_what_is_no_column(column, words):
+    with pytest.raises(circe.CirceError, match=words):
+        circe.test_many({"x": column, "z": HUNDRED[1]}, [("x", "z")])
+
+
+def test_frames_are_no_columns():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(circe.DTypeError, match="column 'x' is of type DataFrame"):
+        circe.test_many({"x": pandas.DataFrame({"a": HUNDRED[0]}), "z": HUNDRED[1]}, [("x", "z")])
+
+
+def test_columns_of_one_table_have_its_rows():
+    with pytest.raises(circe.ShapeError, match="different numbers of rows"):
+        circe.encoded({"x": HUNDRED[0], "z": HUNDRED[1][:50]})

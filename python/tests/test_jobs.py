@@ -208,7 +208,7 @@ def test_one_bad_cell():
 
 
 @pytest.mark.parametrize("data, text", [
-    ({}, "no column"), ({"x": [1.0, 2.0], "y": [1.0]}, "column 'y' has 1 rows and 'x' has 2"), ({"x": 3}, "'x' is int"),
+    ({}, "no column"), ({"x": [1.0, 2.0], "y": [1.0]}, "column 'y' has 1 rows and 'x' has 2"), ({"x": 3}, "'x' is of type int"),
     ({"x": [object()]}, "contains object in row 0"), (np.zeros(3), "array of 1 dimensions"),
     ({"x": np.array(["2020-01-01"], dtype="datetime64[D]")}, "contains date")])
 def test_what_is_no_table(data, text):
