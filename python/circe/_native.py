@@ -47,7 +47,7 @@ mat = struct.Struct("PqqqI4x").pack
 class CmeOptions(ctypes.Structure):
     _fields_ = [("method", c_int), ("sigma2_y", POINTER(c_double)), ("n_sigma2_y", c_int64), ("ridge", POINTER(c_double)),
                 ("n_ridge", c_int64), ("tolerance", c_double), ("max_rank", c_int64), ("force_ridge", c_int),
-                ("seed", c_uint64), ("rff_pool", c_int64), ("rff_batch", c_int64), ("rff_every", c_int64)]
+                ("seed", c_uint64), ("rff_pool", c_int64), ("rff_batch", c_int64), ("rff_every", c_int64), ("weights", c_void_p)]
 
 
 class CmeInfo(ctypes.Structure):
