@@ -128,6 +128,8 @@ CIRCE_API void circe_measure_set_ranks(circe_measure *measure, const circe_ranks
  * weighted measure is. gcm, ranks and a GPU take no weights. In circe_measure_evaluate, a batch with fewer than four
  * rows of positive weight has the value 0. */
 CIRCE_API circe_status circe_measure_set_weights(circe_measure *measure, const double *weights, int64_t n);
+/* Whether the rows of its data set have weights. */
+CIRCE_API int circe_measure_has_weights(const circe_measure *measure);
 
 /* ---- what it learns from ----------------------------------------------------------------------------------------- */
 

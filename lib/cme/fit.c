@@ -439,7 +439,7 @@ static circe_status drop_weightless(circe__holdout *holdout, double *y, double *
         root[rows++] = sqrt(root[i]);
     }
     holdout->rows = rows;
-    holdout->root = root;
+    if (!circe__all_equal(root, rows)) holdout->root = root;
     return status;
 }
 

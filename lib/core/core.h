@@ -131,6 +131,11 @@ static inline const double *circe__roots_of(const circe_workspace *workspace) {
 static inline int64_t circe__counted(const circe_workspace *workspace, int64_t n) {
     return workspace->n_weights > 0 ? workspace->n_weighted : n;
 }
+static inline bool circe__all_equal(const double *values, int64_t n) {
+    for (int64_t i = 1; i < n; i++)
+        if (values[i] != values[0]) return false;
+    return true;
+}
 /* Refuses a call with another number of rows than there are weights for. */
 circe_status circe__check_weights(const circe_workspace *workspace, int64_t rows);
 /* For what takes no weights. */

@@ -178,6 +178,8 @@ circe_status circe_measure_set_weights(circe_measure *m, const double *weights, 
     return circe_workspace_set_weights(m->workspace, weights, n);
 }
 
+int circe_measure_has_weights(const circe_measure *m) { return m != NULL && m->weights != NULL; }
+
 const circe_cme *circe_measure_mean(const circe_measure *m) { return m == NULL ? NULL : m->mean; }
 
 const char *circe_measure_text(const circe_measure *m) { return m == NULL ? "none" : m->text; }
@@ -423,12 +425,13 @@ static circe_status keep_rows(circe_measure *m, const circe_mat *y, const circe_
     return status == CIRCE_OK ? copy_rows(m, m->cols_y > 0 ? y : z, m->cols_y, &m->y) : status;
 }
 
-/* The weights that were set become those of the data set. */
+/* The weights that were set become those of the data set; equal ones are none. */
 static circe_status keep_weights(circe_measure *m, int64_t rows) {
     const double *weights = circe__weights_of(m->workspace);
     circe_status status = circe__check_weights(m->workspace, rows);
     if (status != CIRCE_OK || weights == NULL) return status;
     if (circe__uses(m, CIRCE_USES_GCM)) return circe__refuse_weights(m->workspace, "gcm");
+    if (circe__all_equal(weights, rows)) return CIRCE_OK;
     m->weights = circe__alloc(m->context, rows, sizeof *m->weights);
     if (m->weights == NULL) return CIRCE_ERR_MEMORY;
     memcpy(m->weights, weights, (size_t)rows * sizeof *m->weights);
