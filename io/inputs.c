@@ -146,7 +146,7 @@ static circe_status check_rows_agree(input *const *group, int n) {
     return CIRCE_OK;
 }
 
-static circe_status drop_rows(input *const *group, int n, const bool *keep, int64_t kept) {
+circe_status inputs_keep(input *const *group, int n, const bool *keep, int64_t kept) {
     if (kept == group[0]->values.rows) return CIRCE_OK;
     for (int k = 0; k < n; k++) {
         circe_status status = io_table_keep_rows(&group[k]->table, keep);
@@ -172,7 +172,7 @@ circe_status inputs_check(const reading_options *options, input *const *group, i
     for (int64_t i = 0; i < rows; i++) keep[i] = true;
     for (int k = 0; k < n && status == CIRCE_OK; k++) status = scan(group[k], drop, keep);
     for (int64_t i = 0; i < rows; i++) kept += keep[i] = keep[i] || impute;
-    if (status == CIRCE_OK) status = drop_rows(group, n, keep, kept);
+    if (status == CIRCE_OK) status = inputs_keep(group, n, keep, kept);
     free(keep);
     *dropped = rows - kept;
     return status == CIRCE_OK && kept < least ? refuse_few(group[0], kept, rows, least) : status;
@@ -234,12 +234,48 @@ circe_status inputs_sample(int64_t seed, input *const *group, int n, int64_t row
     } else {
         circe_random_subset((circe_random){(uint64_t)seed, stream}, all, rows, chosen);
         for (int64_t i = 0; i < rows; i++) keep[chosen[i]] = true;
-        status = drop_rows(group, n, keep, rows);
+        status = inputs_keep(group, n, keep, rows);
     }
     free(chosen);
     free(keep);
     return status;
 }
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+/* keep[row] := whether it has a weight. */
+static circe_status check_weights(const char *source, const circe_mat *weights, bool *keep, int64_t *kept) {
+    double sum = 0;
+    for (int64_t i = 0; i < weights->rows; i++) {
+        double weight = element(weights, i, 0);
+        if (!(weight >= 0))
+            return circe_fail(CIRCE_ERR_VALUE, "--weights %s: row %" PRId64 " is %g; a weight must be at least 0",
+                              source, i, weight);
+        sum += weight;
+        *kept += keep[i] = weight > 0;
+    }
+    if (*kept == 0) return circe_fail(CIRCE_ERR_VALUE, "--weights: all weights are 0, so no rows are left");
+    if (isfinite(sum)) return CIRCE_OK;
+    return circe_fail(CIRCE_ERR_VALUE, "--weights %s: the sum of the weights overflows; scale the column", source);
+}
+
+circe_status inputs_weigh(const input *weights, const char *source, input *const *group, int n, int64_t least) {
+    int64_t rows = weights->values.rows, kept = 0;
+    if (weights->values.cols != 1 || input_has_text(weights))
+        return circe_fail(CIRCE_ERR_VALUE, "--weights must be one column of numbers, not %s", source);
+    bool *keep = calloc((size_t)(rows > 0 ? rows : 1), sizeof *keep);
+    if (keep == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", rows);
+    circe_status status = check_weights(source, &weights->values, keep, &kept);
+    if (status == CIRCE_OK && kept < least)
+        status = circe_fail(CIRCE_ERR_VALUE,
+                            "--weights %s: %" PRId64 " row%s a weight above 0; at least %" PRId64 " are needed", source,
+                            kept, kept == 1 ? " has" : "s have", least);
+    if (status == CIRCE_OK) status = inputs_keep(group, n, keep, kept);
+    free(keep);
+    return status;
+}
+
+const double *input_weights(const input *in) { return in->values.rows > 0 ? in->values.data : NULL; }
 
 void input_view(const input *from, input *to) {
     *to = (input){.of = from->of, .holdout = from->holdout, .described = from->described, .values = from->values};

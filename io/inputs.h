@@ -55,6 +55,16 @@ circe_status inputs_check_categories(const reading_options *options, input *cons
  * missing cell in any of them. At least `least` rows must remain. */
 circe_status inputs_check(const reading_options *options, input *const *group, int n, int64_t least, int64_t *dropped);
 
+/* Keeps the rows of n inputs with keep[row]; `kept` of them. */
+circe_status inputs_keep(input *const *group, int n, const bool *keep, int64_t kept);
+
+/* `weights`, one of n inputs, must be one column of numbers, at least 0. Rows of weight 0 are left out of all inputs;
+ * at least `least` must remain. */
+circe_status inputs_weigh(const input *weights, const char *source, input *const *group, int n, int64_t least);
+
+/* Those weights, once they are float64 (input_convert); NULL if nothing was read. */
+const double *input_weights(const input *in);
+
 /* What the option --rows asks for: 0 if it is not given (NaN), ALL_ROWS for all (CIRCE_AUTO). */
 enum { ALL_ROWS = -1 };
 circe_status rows_wanted(double option, int64_t *rows);

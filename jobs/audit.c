@@ -217,6 +217,8 @@ void circe_audit_result_free(circe_audit_result *r) {
     free(r->levels);
     free(r->groups);
     free(r->quality);
+    free(r->weights_name);
+    free(r->weights);
     free(r->source);
     free(r->model);
     free(r->test);

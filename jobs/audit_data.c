@@ -423,6 +423,53 @@ static void describe_columns(const source *from, circe_audit_result *r) {
     }
 }
 
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+static circe_status check_weights(const source *from, const char *name, int64_t asked) {
+    if (from->table.count[asked] != 1 || column_categories(&from->table, from->table.first[asked]) != NULL)
+        return circe_fail(CIRCE_ERR_VALUE, "--weights '%s' must be one column of numbers", name);
+    for (int64_t i = 0; i < from->table.in.values.rows; i++) {
+        double weight = column_value(&from->table, i, from->table.first[asked]);
+        if (!(weight >= 0))
+            return circe_fail(CIRCE_ERR_VALUE, "--weights %s: row %" PRId64 " is %g; a weight must be at least 0", name,
+                              i, weight);
+    }
+    return CIRCE_OK;
+}
+
+/* Rows of weight 0 are left out before anything is made of the columns. */
+static circe_status take_weights(source *from, circe_audit_result *r) {
+    const char *name = from->options->weights;
+    input *in = &from->table.in;
+    int64_t rows = in->values.rows, n = 0;
+    if (name == NULL) return CIRCE_OK;
+    int64_t asked = name_list_find(&from->names.all, name);
+    circe_status status = check_weights(from, name, asked);
+    if (status != CIRCE_OK) return status;
+    bool *keep = small_alloc((size_t)rows * sizeof *keep);
+    r->weights = small_alloc((size_t)rows * sizeof *r->weights);
+    for (int64_t i = 0; i < rows; i++) {
+        double weight = column_value(&from->table, i, from->table.first[asked]);
+        keep[i] = weight > 0;
+        if (!keep[i]) continue;
+        r->weights[n++] = weight;
+        r->weights_sum += weight;
+    }
+    for (int64_t i = 0; i < n; i++) r->weights[i] /= r->weights_sum / (double)n;
+    r->weights_name = small_format("%s", name);
+    r->weightless = rows - n;
+    if (n < AUDIT_LEAST_ROWS)
+        status = circe_fail(CIRCE_ERR_SHAPE,
+                            "--weights %s: %" PRId64 " rows have a weight above 0; an audit needs at least %d", name, n,
+                            AUDIT_LEAST_ROWS);
+    else if (!isfinite(r->weights_sum))
+        status = circe_fail(CIRCE_ERR_VALUE, "--weights %s: the sum of the weights overflows; scale the column", name);
+    else
+        status = inputs_keep(&in, 1, keep, n);
+    free(keep);
+    return status;
+}
+
 static circe_status read_table(const circe_table *memory, source *from, circe_audit_result *r) {
     reading_options how = READING_OF(from->options);
     reading cells = {0};
@@ -435,6 +482,7 @@ static circe_status read_table(const circe_table *memory, source *from, circe_au
         status = column_table_add(&from->table, from->made->names.names[i], from->made->values[i]);
     if (status == CIRCE_OK) status = inputs_check_categories(&how, group, 1);
     if (status == CIRCE_OK) status = inputs_check(&how, group, 1, AUDIT_LEAST_ROWS, &r->dropped);
+    if (status == CIRCE_OK) status = take_weights(from, r);
     if (status == CIRCE_OK) r->n = from->table.in.values.rows;
     reading_free(&cells);
     return status;

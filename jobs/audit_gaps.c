@@ -9,8 +9,9 @@
  *
  * If y has numbers, the means are of x minus its mean given y (residuals): values of y that differ within a level would
  * otherwise pass for a gap. A maximum over groups is positive by chance, the more so the more groups there are: the
- * same gap with the groups shuffled within every cell says by how much. Groups that are too small to be compared take
- * no part in either. O(n) per shuffle. */
+ * same gap with the groups shuffled within every cell says by how much. With --weights, means and shares are weighted,
+ * and a row keeps its weight whatever group it is shuffled to; whether there are enough rows is a matter of rows.
+ * Groups that are too small to be compared take no part in either. O(n) per shuffle. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,16 +47,16 @@ typedef struct table {
     int64_t from, to;           /* the levels that count */
     const int64_t *start;       /* (blocks + 1): where the rows of each begin */
     const double *value;        /* (n) */
+    const double *weight;       /* (n); NULL: every row counts once */
+    const bool *there;          /* (blocks, groups): enough rows */
     uint8_t *group;             /* (n): shuffled within a block */
-    double *sum, *count, *size; /* (blocks, groups) twice, (blocks) */
+    double *sum, *count, *size; /* (blocks, groups) twice, (blocks): sums of weights */
     int64_t *high, *low;        /* (levels): the groups that differ most; -1: none */
 } table;
 
 static int64_t blocks_of(const table *t) { return t->n_strata * t->n_cells; }
 
-static bool is_there(const table *t, int64_t block, int64_t group) {
-    return t->count[block * t->n_groups + group] >= (double)t->least;
-}
+static bool is_there(const table *t, int64_t block, int64_t group) { return t->there[block * t->n_groups + group]; }
 
 /* d_sgh; NaN if no cell has both. */
 static double difference(const table *t, int64_t s, int64_t g, int64_t h) {
@@ -110,8 +111,9 @@ static void add_rows(table *t) {
     for (int64_t b = 0; b < blocks_of(t); b++) {
         double *sum = t->sum + b * t->n_groups, *count = t->count + b * t->n_groups;
         for (int64_t i = t->start[b]; i < t->start[b + 1]; i++) {
-            sum[t->group[i]] += t->value[i];
-            count[t->group[i]] += 1;
+            double weight = t->weight != NULL ? t->weight[i] : 1;
+            sum[t->group[i]] += weight * t->value[i];
+            count[t->group[i]] += weight;
         }
     }
 }
@@ -243,7 +245,9 @@ static void run_shuffles(void *user, int64_t part) {
 }
 
 static void gap_by_chance(audit_run *run, const table *t, circe_audit_gap *gap) {
-    shuffles s = {.of = t, .generator = {.seed = (uint64_t)run->options->seed, .stream = 77}, .rate = is_rate(t)};
+    shuffles s = {.of = t,
+                  .generator = {.seed = (uint64_t)run->options->seed, .stream = 77},
+                  .rate = t->weight == NULL && is_rate(t)};
     circe_context_run(run->context, PARTS, run_shuffles, &s);
     gap->chance = 0;
     for (int64_t d = 0; d < SHUFFLES; d++) gap->chance += s.drawn[d] / SHUFFLES;
@@ -256,11 +260,25 @@ static int64_t least_rows(const audit_run *run) {
     return run->r->smallest_group < LEAST_IN_CELL ? run->r->smallest_group : LEAST_IN_CELL;
 }
 
+/* Which groups have enough rows in which block; shuffling changes nothing about it. */
+static bool *find_there(const table *t) {
+    int64_t *rows = small_alloc((size_t)(blocks_of(t) * t->n_groups) * sizeof *rows);
+    bool *there = small_alloc((size_t)(blocks_of(t) * t->n_groups) * sizeof *there);
+    for (int64_t b = 0; b < blocks_of(t); b++) {
+        for (int64_t i = t->start[b]; i < t->start[b + 1]; i++) rows[b * t->n_groups + t->group[i]]++;
+        for (int64_t g = b * t->n_groups; g < (b + 1) * t->n_groups; g++) there[g] = rows[g] >= t->least;
+    }
+    free(rows);
+    return there;
+}
+
 /* Counts the rows of each block, then puts them in their places. */
 static table table_make(const audit_run *run, const circe_audit_groups *groups, const comparison *c) {
     size_t n = (size_t)run->r->n, blocks = (size_t)(c->n_strata * run->n_cells);
+    const circe_audit_result *r = run->r;
     int64_t *start = small_alloc((blocks + 1) * sizeof *start), *next = small_alloc(blocks * sizeof *next);
     double *value = small_alloc(n * sizeof *value);
+    double *weight = r->weights != NULL ? small_alloc(n * sizeof *weight) : NULL;
     table t = {.n_strata = c->n_strata,
                .n_cells = run->n_cells,
                .n_groups = groups->n_groups,
@@ -268,22 +286,29 @@ static table table_make(const audit_run *run, const circe_audit_groups *groups, 
                .from = c->from,
                .to = c->to,
                .size = small_alloc(blocks * sizeof *t.size)};
-    for (int64_t i = 0; i < run->r->n; i++)
-        if (groups->compared[groups->of[i]]) t.size[c->stratum[i] * run->n_cells + run->cells[i]] += 1;
+    for (int64_t i = 0; i < r->n; i++) {
+        if (!groups->compared[groups->of[i]]) continue;
+        int64_t block = c->stratum[i] * run->n_cells + run->cells[i];
+        t.size[block] += audit_weight(r, i);
+        start[block + 1]++;
+    }
     for (size_t b = 0; b < blocks; b++) {
         next[b] = start[b];
-        start[b + 1] = start[b] + (int64_t)t.size[b];
+        start[b + 1] += start[b];
     }
     t.n = start[blocks];
     t.start = start;
     t.value = value;
+    t.weight = weight;
     t = table_like(&t);
     for (int64_t i = 0; i < run->r->n; i++) {
         if (!groups->compared[groups->of[i]]) continue;
         int64_t at = next[c->stratum[i] * run->n_cells + run->cells[i]]++;
         t.group[at] = (uint8_t)groups->of[i];
         value[at] = c->value[i];
+        if (weight != NULL) weight[at] = r->weights[i];
     }
+    t.there = find_there(&t);
     free(next);
     return t;
 }
@@ -291,6 +316,8 @@ static table table_make(const audit_run *run, const circe_audit_groups *groups, 
 static void table_free(table *t) {
     free((void *)t->start);
     free((void *)t->value);
+    free((void *)t->weight);
+    free((void *)t->there);
     free(t->size);
     scratch_free(t);
 }

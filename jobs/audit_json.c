@@ -213,6 +213,12 @@ cJSON *audit_json(const circe_audit_result *r, const char *folder) {
     if (r->model != NULL) cJSON_AddStringToObject(out, "model", r->model);
     json_integer(out, "n", r->n);
     json_integer(out, "dropped", r->dropped);
+    if (r->weights_name != NULL) {
+        cJSON *weights = cJSON_AddObjectToObject(out, "weights");
+        cJSON_AddStringToObject(weights, "column", r->weights_name);
+        json_number(weights, "sum", r->weights_sum);
+        json_integer(weights, "rows_of_weight_0", r->weightless);
+    }
     json_columns(out, &r->columns);
     json_outcome(out, r);
     json_asked(out, r);

@@ -42,10 +42,10 @@ typedef struct judging {
 
 static audit_rows take_rows(const judging *j, int64_t most, uint64_t stream) {
     int64_t n = 0, *index = audit_sample(j->run->r->n, most, j->run->options->seed, stream, &n);
-    return audit_rows_take(&j->question, index, n);
+    return audit_rows_take(j->run->r, &j->question, index, n);
 }
 
-static circe_test_options options_of(const judging *j, circe_test_method method) {
+static circe_test_options options_of(const judging *j, const audit_rows *rows, circe_test_method method) {
     const audit_run *run = j->run;
     circe_test_options o;
     circe_test_options_init(&o);
@@ -54,6 +54,7 @@ static circe_test_options options_of(const judging *j, circe_test_method method)
     o.seed = (uint64_t)run->options->seed;
     o.alpha = run->options->alpha;
     o.transform = (circe_transform)circe_word_index("none|ranks|normal-scores", run->options->transform);
+    o.weights = rows->weights;
     o.kernel_x = j->kernels.x;
     o.kernel_y = j->kernels.y;
     o.kernel_z = j->kernels.z;
@@ -68,7 +69,7 @@ static circe_status run_test(const judging *j, circe_test_method method, int64_t
     circe_status status = audit_step(j->run, j->f, t->name);
     if (status != CIRCE_OK) return status;
     audit_rows r = take_rows(j, most, 11);
-    circe_test_options o = options_of(j, method);
+    circe_test_options o = options_of(j, &r, method);
     t->rows = r.mat_x.rows;
     status = circe_test(j->run->context, &r.mat_x, &r.mat_y, &r.mat_z, &o, &t->result);
     t->failed = status != CIRCE_OK;
@@ -112,7 +113,8 @@ static circe_status run_deciding(const judging *j) {
 /* Runs the other tests. A test that failed says why. */
 static circe_status run_companions(const judging *j) {
     for (size_t i = 0; i < sizeof companions / sizeof companions[0]; i++) {
-        if (is_asked(j->run->options->test, circe_test_method_name(companions[i].method))) continue;
+        bool weighted = j->run->r->weights != NULL && companions[i].method == CIRCE_TEST_SPLITKCI; /* it takes none */
+        if (weighted || is_asked(j->run->options->test, circe_test_method_name(companions[i].method))) continue;
         if (run_test(j, companions[i].method, companions[i].most_rows) == CIRCE_ERR_CANCELLED)
             return CIRCE_ERR_CANCELLED;
     }
@@ -139,7 +141,7 @@ static circe_status find_effects(const judging *j) {
     circe_status status = audit_step(j->run, f, "effects");
     if (status != CIRCE_OK) return status;
     audit_rows r = take_rows(j, MOST_ALONG, 12);
-    circe_test_options o = options_of(j, f->tests[0].result.method);
+    circe_test_options o = options_of(j, &r, f->tests[0].result.method);
     status = circe_test_effects(j->run->context, &r.mat_x, &r.mat_y, &r.mat_z, &o, EFFECT_DRAWS, &f->effects);
     f->has_effects = status == CIRCE_OK;
     if (status == CIRCE_OK) status = find_along(j, &r, &o);
@@ -161,7 +163,7 @@ static circe_status calibrate(const judging *j) {
     circe_status status = audit_step(j->run, f, "calibration");
     audit_rows r = take_rows(j, j->run->r->n_findings > 2 ? MOST_CALIBRATED / 2 : MOST_CALIBRATED, 13);
     for (int i = 0; i < f->n_deciding && status == CIRCE_OK; i++) {
-        circe_test_options o = options_of(j, f->tests[i].result.method);
+        circe_test_options o = options_of(j, &r, f->tests[i].result.method);
         o.draws = calibration_draws(j->run->options);
         status = calibration_run(j->run->context, &r.mat_x, &r.mat_y, &r.mat_z, &o, repetitions, &f->calibration[i]);
     }

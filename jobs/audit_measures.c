@@ -39,6 +39,11 @@ static void problem_free(problem *p) {
     free(p->code);
 }
 
+/* Of `n` rows from `first` on, for the next call of the measure. */
+static circe_status weigh(const problem *p, int64_t first, int64_t n, circe_measure *measure) {
+    return p->rows.weights != NULL ? circe_measure_set_weights(measure, p->rows.weights + first, n) : CIRCE_OK;
+}
+
 static circe_mat rows_of(const circe_mat *m, int64_t first, int64_t n) {
     circe_mat part = *m;
     part.data = (double *)m->data + first * m->ld;
@@ -59,7 +64,7 @@ static void take_rows(const audit_run *run, problem *p) {
     int64_t *order = small_alloc((size_t)n * sizeof *order), *drawn = small_alloc((size_t)n * sizeof *drawn);
     circe_random_permutation((circe_random){.seed = (uint64_t)run->options->seed, .stream = 4}, n, order);
     for (int64_t i = 0; i < n; i++) drawn[i] = rows[order[i]];
-    p->rows = audit_rows_take(&p->question, drawn, n);
+    p->rows = audit_rows_take(run->r, &p->question, drawn, n);
     p->code = small_alloc((size_t)n * sizeof *p->code);
     for (int64_t i = 0; p->question.z->code != NULL && i < n; i++) p->code[i] = p->question.z->code[drawn[i]];
     free(order);
@@ -93,9 +98,11 @@ static circe_status measure_circe(const audit_run *run, problem *p, double *valu
     int64_t n = p->rows.mat_x.rows, half = n / 2;
     circe_mat y = rows_of(&p->rows.mat_y, 0, half), z = rows_of(&p->rows.mat_z, 0, half);
     if (status == CIRCE_OK) status = circe_measure_create(run->context, &options, &p->circe);
+    if (status == CIRCE_OK) status = weigh(p, 0, half, p->circe);
     if (status == CIRCE_OK) status = circe_measure_fit(p->circe, &y, &z);
     circe_mat x = rows_of(&p->rows.mat_x, half, n - half);
     y = rows_of(&p->rows.mat_y, half, n - half), z = rows_of(&p->rows.mat_z, half, n - half);
+    if (status == CIRCE_OK) status = weigh(p, half, n - half, p->circe);
     if (status == CIRCE_OK) status = circe_measure_points(p->circe, &x, &y, &z, value, NULL);
     circe_kernel_destroy(free_y);
     return status;
@@ -117,6 +124,7 @@ static circe_status measure_rows(const audit_run *run, const problem *p, circe_m
         options.n_ridge = 1;
     }
     circe_status status = circe_measure_create(run->context, &options, &measure);
+    if (status == CIRCE_OK) status = weigh(p, 0, p->rows.mat_x.rows, measure);
     if (status == CIRCE_OK) status = circe_measure_points(measure, &p->rows.mat_x, &p->rows.mat_y, z, value, NULL);
     circe_measure_destroy(measure);
     return status;
@@ -139,7 +147,7 @@ static circe_status measure_all(const audit_run *run, problem *p, double *value)
     if (p->question.n_y > 0) {
         status = measure_circe(run, p, &value[0]);
         if (status == CIRCE_OK) status = measure_rows(run, p, CIRCE_MEASURE_HSCIC, &p->rows.mat_z, &value[1]);
-        if (status == CIRCE_OK) status = measure_gcm(run, p, &value[2]);
+        if (status == CIRCE_OK && p->rows.weights == NULL) status = measure_gcm(run, p, &value[2]);
     }
     if (status == CIRCE_OK) status = measure_rows(run, p, CIRCE_MEASURE_HSIC, &p->rows.mat_z, &value[3]);
     return status;

@@ -156,7 +156,7 @@ void audit_metrics_of(const audit_ranking *k, const uint8_t *weight, const int64
     for (int64_t g = 0; g < n_groups; g++) sums[g] = (audit_sums){.last = (double)NAN};
     for (int64_t i = 0; i < k->r->n; i++) {
         int64_t row = k->order[i];
-        double w = weight != NULL ? weight[row] : 1;
+        double w = (weight != NULL ? weight[row] : 1) * audit_weight(k->r, row);
         if (w == 0) continue;
         audit_sums *s = &sums[of != NULL ? of[row] : 0];
         add_row(s, k->predicted[i], k->outcome[i], mean, w);

@@ -52,6 +52,11 @@ static inline double audit_threshold(const circe_audit_result *r, const circe_au
     return prediction->is_label ? 0.5 : r->threshold;
 }
 
+/* What a row counts. */
+static inline double audit_weight(const circe_audit_result *r, int64_t row) {
+    return r->weights != NULL ? r->weights[row] : 1;
+}
+
 static inline bool audit_asks(const circe_audit_result *r, circe_audit_notion notion) {
     for (int64_t k = 0; k < r->n_notions; k++)
         if (r->notions[k] == notion) return true;
@@ -115,12 +120,12 @@ char *audit_given_text(const circe_audit_result *r, const circe_audit_finding *f
 /* Some rows of a question, as the library takes them. */
 typedef struct audit_rows {
     int64_t *index;
-    double *x, *y, *z;
+    double *x, *y, *z, *weights; /* weights NULL: every row counts once */
     circe_mat mat_x, mat_y, mat_z;
 } audit_rows;
 
 /* `index` becomes part of the result. */
-audit_rows audit_rows_take(const audit_question *q, int64_t *index, int64_t n);
+audit_rows audit_rows_take(const circe_audit_result *r, const audit_question *q, int64_t *index, int64_t n);
 void audit_rows_free(audit_rows *rows);
 /* y of these rows (NULL: of all), (n, n_y). The caller frees it. */
 double *audit_y_rows(const audit_question *q, const int64_t *rows, int64_t n);
@@ -198,8 +203,8 @@ void audit_ranking_free(audit_ranking *ranking);
 typedef struct audit_sums audit_sums;
 audit_sums *audit_sums_make(int64_t n_groups);
 
-/* out[g * CIRCE_METRICS + m] of the groups of[0..n) (NULL: all rows are one), rows counting weight[row] times (NULL:
- * once). */
+/* out[g * CIRCE_METRICS + m] of the groups of[0..n) (NULL: all rows are one), rows drawn weight[row] times (NULL:
+ * once), each counting its weight of --weights. */
 void audit_metrics_of(const audit_ranking *ranking, const uint8_t *weight, const int64_t *of, int64_t n_groups,
                       audit_sums *scratch, double *out);
 

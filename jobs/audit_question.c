@@ -98,11 +98,12 @@ double *audit_y_rows(const audit_question *q, const int64_t *rows, int64_t n) {
     return out;
 }
 
-audit_rows audit_rows_take(const audit_question *q, int64_t *index, int64_t n) {
+audit_rows audit_rows_take(const circe_audit_result *r, const audit_question *q, int64_t *index, int64_t n) {
     audit_rows out = {.index = index,
                       .x = audit_take(q->x->values, index, n),
                       .y = audit_y_rows(q, index, n),
-                      .z = audit_take(q->z->values, index, n)};
+                      .z = audit_take(q->z->values, index, n),
+                      .weights = r->weights != NULL ? audit_take(r->weights, index, n) : NULL};
     out.mat_x = circe_mat_f64(out.x, n, 1);
     out.mat_y = circe_mat_f64(out.y, n, q->n_y);
     out.mat_z = circe_mat_f64(out.z, n, 1);
@@ -114,6 +115,7 @@ void audit_rows_free(audit_rows *r) {
     free(r->x);
     free(r->y);
     free(r->z);
+    free(r->weights);
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
@@ -154,8 +156,8 @@ static void cell_means(const audit_run *run, const circe_audit_finding *f, const
     double *sum = small_alloc((size_t)(2 * cells) * sizeof *sum), *rows = sum + cells;
     for (int64_t i = 0; i < n; i++) {
         int64_t cell = (levels != NULL ? levels->of[i] : 0) * run->n_cells + run->cells[i];
-        sum[cell] += x[i];
-        rows[cell] += 1;
+        sum[cell] += audit_weight(run->r, i) * x[i];
+        rows[cell] += audit_weight(run->r, i);
     }
     for (int64_t i = 0; i < n; i++) {
         int64_t cell = (levels != NULL ? levels->of[i] : 0) * run->n_cells + run->cells[i];
@@ -165,11 +167,14 @@ static void cell_means(const audit_run *run, const circe_audit_finding *f, const
 }
 
 static circe_status fit_regression(const audit_run *run, const audit_question *q, const circe_mat *y,
-                                   const circe_mat *x, circe_cme **cme) {
+                                   const circe_mat *x, const double *weights, circe_cme **cme) {
     circe_kernel *given = NULL, *linear = NULL;
+    circe_cme_options options;
+    circe_cme_options_init(&options);
+    options.weights = weights;
     circe_status status = audit_kernel_y(run, q, &given);
     if (status == CIRCE_OK) status = circe_kernel_create(run->context, CIRCE_KERNEL_LINEAR, 0, &linear);
-    if (status == CIRCE_OK) status = circe_cme_fit(run->context, y, x, given, linear, NULL, cme);
+    if (status == CIRCE_OK) status = circe_cme_fit(run->context, y, x, given, linear, &options, cme);
     circe_kernel_destroy(given);
     circe_kernel_destroy(linear);
     return status;
@@ -183,6 +188,7 @@ static void standardise(const circe_audit_column *c, double *values, int64_t n) 
 static circe_status regress(const audit_run *run, const audit_question *q, const double *values, double *mean) {
     int64_t m = 0, n = run->r->n, *rows = audit_sample(n, MOST_FITTED, run->options->seed, 5, &m);
     double *y = audit_y_rows(q, rows, m), *x = audit_take(values, rows, m), *all = audit_y_rows(q, NULL, n);
+    double *weights = run->r->weights != NULL ? audit_take(run->r->weights, rows, m) : NULL;
     circe_audit_column unit = {.values = (double *)values};
     circe_cme *cme = NULL;
     audit_column_describe(&unit, n);
@@ -191,10 +197,11 @@ static circe_status regress(const audit_run *run, const audit_question *q, const
     if (q->n_y == 1) standardise(q->y[0], all, n);
     circe_mat mat_y = circe_mat_f64(y, m, q->n_y), mat_x = circe_mat_f64(x, m, 1), at = circe_mat_f64(all, n, q->n_y),
               out = circe_mat_f64(mean, n, 1);
-    circe_status status = fit_regression(run, q, &mat_y, &mat_x, &cme);
+    circe_status status = fit_regression(run, q, &mat_y, &mat_x, weights, &cme);
     if (status == CIRCE_OK) status = circe_cme_mean(run->workspace, cme, &at, &out);
     for (int64_t i = 0; status == CIRCE_OK && i < n; i++) mean[i] = mean[i] * unit.deviation + unit.mean;
     circe_cme_destroy(cme);
+    free(weights);
     free(rows);
     free(all);
     free(x);

@@ -57,6 +57,9 @@ static void show_facts(audit_page *w) {
     const circe_audit_finding *f = audit_at(r, 0, 0, 0);
     report_fact(w->page, "data", "%s, %" PRId64 " rows, %" PRId64 " left out for missing cells", r->source, r->n,
                 r->dropped);
+    if (r->weights_name != NULL)
+        report_fact(w->page, "weights", "%s, whose sum is %.6g; %" PRId64 " rows of weight 0 were left out",
+                    r->weights_name, r->weights_sum, r->weightless);
     if (r->model != NULL) report_fact(w->page, "model", "%s", r->model);
     char *rule = r->outcome == CIRCE_OUTCOME_BINARY ? audit_positive_rule(r) : NULL;
     if (rule != NULL)

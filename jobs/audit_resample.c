@@ -3,7 +3,7 @@
  *
  * The interval of a gap is for the difference between the groups that differ most in the table itself: a new maximum
  * over groups in each draw would lie above the gap more often than below it. All predictions see the same draws. Draw d
- * takes the random numbers d n .. d n + n - 1, so the threads do not matter. */
+ * takes the random numbers d n .. d n + n - 1, so the threads do not matter. With --weights, drawn rows keep theirs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,12 +60,14 @@ static double level_of(const audit_contrast *c, int64_t s, const double *sum, co
 
 /* Sums over the rows of every slot. Neighbouring rows often share a slot, and each sum would wait for the one before
  * it, so there are BANKS of them. The last slot is for rows that take no part. */
-static void add_up(const audit_contrast *c, const uint8_t *weight, int64_t n, int64_t slots, double *sum) {
+static void add_up(const audit_contrast *c, const uint8_t *weight, const circe_audit_result *r, int64_t slots,
+                   double *sum) {
+    int64_t n = r->n;
     double *count = sum + BANKS * slots;
     memset(sum, 0, (size_t)(2 * BANKS * slots) * sizeof *sum);
     for (int64_t i = 0; i < n; i++) {
         int64_t at = (i % BANKS) * slots + c->slot[i];
-        double w = weight[i];
+        double w = weight[i] * audit_weight(r, i);
         sum[at] += w * c->value[i];
         count[at] += w;
     }
@@ -78,10 +80,11 @@ static void add_up(const audit_contrast *c, const uint8_t *weight, int64_t n, in
 }
 
 /* The gap between the contrast's groups, with the shares of the drawn rows. */
-static double contrast_of(const audit_contrast *c, const uint8_t *weight, int64_t n, double *scratch) {
+static double contrast_of(const audit_contrast *c, const uint8_t *weight, const circe_audit_result *r,
+                          double *scratch) {
     int64_t slots = c->n_strata * c->n_cells * AUDIT_SLOTS + 1;
     double total = 0, all = 0;
-    add_up(c, weight, n, slots, scratch);
+    add_up(c, weight, r, slots, scratch);
     for (int64_t s = 0; s < c->n_strata; s++) {
         double rows, d = level_of(c, s, scratch, scratch + BANKS * slots, &rows);
         if (isnan(d)) continue;
@@ -103,7 +106,7 @@ static void evaluate(const resampling *s, const uint8_t *weight, audit_sums *sum
         }
     }
     for (int64_t c = 0; weight != NULL && c < s->run->n_contrasts; c++)
-        out[c] = contrast_of(&s->run->contrasts[c], weight, r->n, cells);
+        out[c] = contrast_of(&s->run->contrasts[c], weight, r, cells);
 }
 
 static void run_part(void *user, int64_t part) {

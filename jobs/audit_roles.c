@@ -124,11 +124,12 @@ static circe_status split_roles(const circe_audit_options *o, const audit_model 
     return status;
 }
 
-static void list_columns(const audit_model *made, audit_roles *r) {
+static void list_columns(const audit_model *made, const char *weights, audit_roles *r) {
     add_once(&r->all, r->target);
     for (int64_t i = made->names.n; i < r->predictions.n; i++) add_once(&r->all, r->predictions.names[i]);
     for (int64_t i = 0; i < r->parts.n; i++) add_once(&r->all, r->parts.names[i]);
     for (int64_t i = 0; i < r->given.n; i++) add_once(&r->all, r->given.names[i]);
+    if (weights != NULL) add_once(&r->all, weights);
     r->n_read = r->all.n;
     for (int64_t i = 0; i < made->names.n; i++) add_once(&r->all, made->names.names[i]);
 }
@@ -140,7 +141,7 @@ circe_status audit_roles_find(const circe_audit_options *o, const audit_model *m
     if (status == CIRCE_OK) status = check_roles(r);
     if (status == CIRCE_OK) status = check_given(r);
     if (status != CIRCE_OK) return status;
-    list_columns(made, r);
+    list_columns(made, o->weights, r);
     status = check_names(r);
     return status == CIRCE_OK ? check_numbers(r) : status;
 }

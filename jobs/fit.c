@@ -21,7 +21,7 @@ typedef struct fit_job {
     const circe_fit_options *options;
     const circe_watch *watch;
     input_options inputs;
-    input y, z;
+    input y, z, weights;
     fitting_options fitting;
     int64_t rows; /* of --rows */
     notes warnings;
@@ -41,7 +41,9 @@ static conditional_options conditional_of(const circe_fit_options *o) {
 static input_options inputs_of(const circe_fit_options *o, const circe_table *table) {
     return (input_options){.table = table,
                            .data = o->data,
-                           .of = {[VARIABLE_Y] = {o->y, o->columns_y, NULL}, [VARIABLE_Z] = {o->z, o->columns_z, NULL}},
+                           .of = {[VARIABLE_Y] = {o->y, o->columns_y, NULL},
+                                  [VARIABLE_Z] = {o->z, o->columns_z, NULL},
+                                  [VARIABLE_WEIGHTS] = {o->weights, NULL, NULL}},
                            .reading = READING_OF(o)};
 }
 
@@ -75,13 +77,19 @@ static circe_status foresee(const fit_job *j) {
 }
 
 static circe_status read_rows(fit_job *j) {
-    input *const group[] = {&j->y, &j->z};
+    input *const group[] = {&j->y, &j->z, &j->weights};
+    const char *weights = j->options->weights;
     const reading_options *how = &j->inputs.reading;
+    int n = weights != NULL ? 3 : 2;
     circe_status status = input_read(&j->inputs, VARIABLE_Y, false, &j->y);
     if (status == CIRCE_OK) status = input_read(&j->inputs, VARIABLE_Z, false, &j->z);
-    if (status == CIRCE_OK) status = inputs_check_categories(how, group, 2);
-    if (status == CIRCE_OK) status = inputs_check(how, group, 2, 2, &j->result->dropped);
-    if (status == CIRCE_OK && j->rows > 0) status = inputs_sample(j->options->seed, group, 2, j->rows, 2);
+    if (status == CIRCE_OK && weights != NULL) status = input_read(&j->inputs, VARIABLE_WEIGHTS, false, &j->weights);
+    if (status == CIRCE_OK) status = inputs_check_categories(how, group, n);
+    if (status == CIRCE_OK) status = inputs_check(how, group, n, 2, &j->result->dropped);
+    if (status == CIRCE_OK && weights != NULL) status = inputs_weigh(&j->weights, weights, group, n, 2);
+    if (status == CIRCE_OK && j->rows > 0) status = inputs_sample(j->options->seed, group, n, j->rows, 2);
+    if (status == CIRCE_OK && weights != NULL) status = input_convert(&j->weights, CIRCE_FLOAT64);
+    j->fitting.cme.weights = input_weights(&j->weights);
     return status;
 }
 
@@ -109,6 +117,7 @@ static circe_status fit_and_save(fit_job *j) {
     if (status == CIRCE_OK && ranks_rank() == 0) status = model_save(r->cme, &j->y, &j->z, j->options->output);
     if (status != CIRCE_OK) return status;
     r->model = small_format("%s", j->options->output);
+    if (j->options->weights != NULL) r->weights = small_format("%s", j->options->weights);
     r->columns = columns_described(group, 2);
     r->warnings = notes_hand_over(&j->warnings);
     return CIRCE_OK;
@@ -132,6 +141,7 @@ circe_status circe_fit(circe_context *context, const circe_table *table, const c
     if (status == CIRCE_OK) status = fit_and_save(&j);
     input_free(&j.y);
     input_free(&j.z);
+    input_free(&j.weights);
     fitting_close(&j.fitting);
     notes_free(&j.warnings);
     status = small_end(mark, status);
@@ -149,6 +159,7 @@ void circe_fit_result_free(circe_fit_result *result) {
     columns_clear(&result->columns);
     circe_notes_clear(&result->warnings);
     free(result->model);
+    free(result->weights);
     free(result);
 }
 
@@ -160,6 +171,7 @@ char *circe_fit_json(const circe_fit_result *result) {
     cJSON_AddStringToObject(out, "model", result->model);
     json_integer(out, "n", info.rows);
     json_integer(out, "dropped", result->dropped);
+    if (result->weights != NULL) cJSON_AddStringToObject(out, "weights", result->weights);
     json_columns(out, &result->columns);
     cJSON_AddStringToObject(out, "method", circe_method_name(info.method));
     cJSON_AddStringToObject(out, "solver", circe_method_name(info.solver));

@@ -19,23 +19,27 @@ static int64_t least_rows(const measure_job *j) {
 
 /* Reads x, y (where it is used) and z, or --rows of them. */
 static circe_status read_batch(measure_job *j) {
-    input *group[3];
-    variable variables[3];
+    input *group[4];
+    variable variables[4];
+    const char *weights = j->options->weights;
     const reading_options *how = &j->inputs.reading;
     int64_t foreseen = -1;
     int n = 0;
     variables[n] = VARIABLE_X, group[n++] = &j->read_x;
     if (j->uses & CIRCE_USES_Y) variables[n] = VARIABLE_Y, group[n++] = &j->read_y;
     variables[n] = VARIABLE_Z, group[n++] = &j->read_z;
+    if (weights != NULL) variables[n] = VARIABLE_WEIGHTS, group[n++] = &j->read_weights;
     circe_status status = inputs_foresee(&j->inputs, j->context, variables, n, &foreseen);
     if (status == CIRCE_OK) status = measure_blocks_foresee(j, foreseen);
     for (int k = 0; k < n && status == CIRCE_OK; k++) status = input_read(&j->inputs, variables[k], false, group[k]);
     if (status == CIRCE_OK) status = inputs_check_categories(how, group, n);
     if (status == CIRCE_OK) status = inputs_check(how, group, n, least_rows(j), &j->dropped);
+    if (status == CIRCE_OK && weights != NULL)
+        status = inputs_weigh(&j->read_weights, weights, group, n, least_rows(j));
     j->given = j->read_x.values.rows;
     if (status == CIRCE_OK && j->wanted > 0)
         status = inputs_sample(j->options->seed, group, n, j->wanted, least_rows(j));
-    return status;
+    return status == CIRCE_OK && weights != NULL ? input_convert(&j->read_weights, CIRCE_FLOAT64) : status;
 }
 
 /* The rows to measure, if they are not split: all of them, or a sample if they are measured in blocks. */
@@ -44,6 +48,7 @@ static circe_status take_batch(measure_job *j) {
     input_view(&j->read_x, &j->x);
     if (j->uses & CIRCE_USES_Y) input_view(&j->read_y, &j->y);
     input_view(&j->read_z, &j->z);
+    if (j->options->weights != NULL) input_view(&j->read_weights, &j->weights);
     return CIRCE_OK;
 }
 
@@ -110,11 +115,18 @@ static circe_status transform_batch(measure_job *j) {
     return status;
 }
 
+/* The weights of a holdout are the same column of --holdout-data; rows of files of their own count alike. */
 static circe_status read_holdout(measure_job *j) {
-    input *const group[] = {&j->holdout_y, &j->holdout_z};
+    input *const group[] = {&j->holdout_y, &j->holdout_z, &j->holdout_weights};
+    const char *weights = j->options->holdout_data != NULL ? j->options->weights : NULL;
+    int n = weights != NULL ? 3 : 2;
     circe_status status = input_read(&j->inputs, VARIABLE_Y, true, &j->holdout_y);
     if (status == CIRCE_OK) status = input_read(&j->inputs, VARIABLE_Z, true, &j->holdout_z);
-    if (status == CIRCE_OK) status = inputs_check(&j->inputs.reading, group, 2, 2, &j->dropped_holdout);
+    if (status == CIRCE_OK && weights != NULL)
+        status = input_read(&j->inputs, VARIABLE_WEIGHTS, true, &j->holdout_weights);
+    if (status == CIRCE_OK) status = inputs_check(&j->inputs.reading, group, n, 2, &j->dropped_holdout);
+    if (status == CIRCE_OK && weights != NULL) status = inputs_weigh(&j->holdout_weights, weights, group, n, 2);
+    if (status == CIRCE_OK && weights != NULL) status = input_convert(&j->holdout_weights, CIRCE_FLOAT64);
     if (status == CIRCE_OK) status = input_align(&j->holdout_y, &j->read_y);
     if (status == CIRCE_OK) status = input_align(&j->holdout_z, &j->read_z);
     return status;
@@ -138,6 +150,10 @@ static circe_status split_rows(measure_job *j) {
     if (status == CIRCE_OK) status = input_take_rows(&j->read_x, order + half, n - half, &j->x);
     if (status == CIRCE_OK) status = input_take_rows(&j->read_y, order + half, n - half, &j->y);
     if (status == CIRCE_OK) status = input_take_rows(&j->read_z, order + half, n - half, &j->z);
+    if (status == CIRCE_OK && j->options->weights != NULL) {
+        status = input_take_rows(&j->read_weights, order, half, &j->holdout_weights);
+        if (status == CIRCE_OK) status = input_take_rows(&j->read_weights, order + half, n - half, &j->weights);
+    }
     free(order);
     return status;
 }
@@ -171,6 +187,7 @@ static circe_status obtain_mean(measure_job *j) {
         if (status == CIRCE_OK) status = take_batch(j);
     }
     if (status != CIRCE_OK || j->source == CIRCE_MEAN_OF_BATCH) return status;
+    j->fitting.cme.weights = input_weights(&j->holdout_weights);
     if (j->mean == NULL)
         status =
             fitting_run(j->context, &j->fitting, &j->holdout_y, &j->holdout_z, wants_linear(j), &j->warnings, &j->mean);
@@ -248,6 +265,7 @@ static circe_status settle_regression(measure_job *j) {
 static circe_status settle_batch(measure_job *j) {
     circe_status status = CIRCE_OK;
     if (j->mean != NULL) return CIRCE_OK;
+    j->fitting.cme.weights = input_weights(&j->weights);
     if (j->uses & CIRCE_USES_Y) fitting_note_constant(&j->y, &j->warnings);
     fitting_note_constant(&j->z, &j->warnings);
     if (j->uses & CIRCE_USES_KERNEL_Z)
@@ -321,8 +339,9 @@ circe_status measure_job_open(const measure_job *job, const measure *what, int f
 }
 
 void measure_job_free(measure_job *job) {
-    input *const inputs[] = {&job->x,         &job->y,      &job->z,      &job->holdout_y,
-                             &job->holdout_z, &job->read_x, &job->read_y, &job->read_z};
+    input *const inputs[] = {&job->x,           &job->y,      &job->z,      &job->holdout_y, &job->holdout_z,
+                             &job->read_x,      &job->read_y, &job->read_z, &job->weights,   &job->holdout_weights,
+                             &job->read_weights};
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) input_free(inputs[i]);
     circe_kernel_destroy(job->own_x);
     circe_kernel_destroy(job->own_y);

@@ -64,6 +64,9 @@ static circe_status refuse_size(const measure_job *j, double rows, double bytes,
 
 circe_status measure_blocks_foresee(const measure_job *j, int64_t foreseen) {
     bool grad = j->options->grad != NULL;
+    if (asks_for_blocks(j) && j->options->weights != NULL)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--weights needs all rows at once: leave out --%s",
+                          j->options->block_rows != CIRCE_UNSET ? "block-rows" : "blocks");
     if (asks_for_blocks(j) && (grad || j->wanted == ALL_ROWS))
         return circe_fail(CIRCE_ERR_ARGUMENT, "%s uses all rows at once: leave out --%s",
                           grad ? "--grad" : "--rows all",
@@ -77,7 +80,7 @@ circe_status measure_blocks_foresee(const measure_job *j, int64_t foreseen) {
 
 void measure_blocks_decide(measure_job *j) {
     int64_t n = measured_of(j, j->read_x.values.rows);
-    bool never = j->wanted == ALL_ROWS || j->options->grad != NULL;
+    bool never = j->wanted == ALL_ROWS || j->options->grad != NULL || j->options->weights != NULL;
     j->in_blocks = asks_for_blocks(j) || (!never && n >= 2 * LEAST_BLOCK && n > most_at_once(j));
 }
 
@@ -180,6 +183,8 @@ static circe_status measure_block(void *user, const int64_t *index, int64_t n, d
 circe_status measure_evaluate(const measure_job *j, circe_measure *made, double seconds, double *value, circe_mat *grad,
                               circe_block_result *blocks) {
     *blocks = (circe_block_result){0};
+    circe_status weighed = circe_measure_set_weights(made, input_weights(&j->weights), j->weights.values.rows);
+    if (weighed != CIRCE_OK) return weighed;
     if (!j->in_blocks) return circe_measure_points(made, &j->x.values, &j->y.values, &j->z.values, value, grad);
     block_work work = {.job = j, .measure = made};
     circe_block_options options;

@@ -37,6 +37,7 @@ static void json_method(cJSON *out, const circe_measure_job_result *r) {
 static void json_run(cJSON *out, const circe_measure_job_result *r) {
     json_integer(out, "n", r->rows);
     json_integer(out, "dropped", r->dropped);
+    if (r->weights != NULL) cJSON_AddStringToObject(out, "weights", r->weights);
     cJSON_AddStringToObject(out, "transform", r->transform);
     json_columns(out, &r->columns);
     json_source(out, r);

@@ -94,6 +94,11 @@ static circe_status add_value(measure_job *j, const measure *what, int form, dou
                   v->measure, most, v->measure);
         return CIRCE_OK;
     }
+    if (what->kind == CIRCE_MEASURE_GCM && j->options->weights != NULL) {
+        v->skipped = true;
+        notes_add(&j->warnings, "gcm was skipped: it takes no weights");
+        return CIRCE_OK;
+    }
     circe_status status = evaluate_row(j, what, form, limit, v);
     if (status == CIRCE_ERR_CANCELLED) return status;
     if (status != CIRCE_OK) v->error = reason(status);
@@ -122,7 +127,8 @@ static input_options inputs_of(const circe_measure_job_options *o, const circe_t
                            .holdout_data = o->holdout_data,
                            .of = {[VARIABLE_X] = {o->x, o->columns_x, NULL},
                                   [VARIABLE_Y] = {o->y, o->columns_y, o->holdout_y},
-                                  [VARIABLE_Z] = {o->z, o->columns_z, o->holdout_z}},
+                                  [VARIABLE_Z] = {o->z, o->columns_z, o->holdout_z},
+                                  [VARIABLE_WEIGHTS] = {o->weights, NULL, NULL}},
                            .reading = READING_OF(o)};
 }
 
@@ -176,6 +182,7 @@ static void describe(measure_job *j, measure_result *to) {
     r->combine = circe_gcm_combine_name(
         (circe_gcm_combine)(circe_word_index("max|logsumexp|squares", o->combine) + CIRCE_GCM_MAX));
     if (j->source == CIRCE_MEAN_FROM_MODEL) r->model = small_format("%s", o->model);
+    if (o->weights != NULL) r->weights = small_format("%s", o->weights);
     if (o->grad != NULL) r->gradient = small_format("%s", o->grad);
     r->warnings = notes_hand_over(&j->warnings);
     r->kernels = j->kernels;
@@ -219,6 +226,7 @@ void circe_measure_job_result_free(circe_measure_job_result *result) {
     free(result->values);
     free(result->grad.data);
     free(result->model);
+    free(result->weights);
     free(result->gradient);
     circe_cme_destroy(result->mean);
     circe_cme_destroy(result->choice);

@@ -22,9 +22,10 @@ typedef struct measure_job {
     unsigned uses;       /* of `what` as the options have it, or of all together */
     bool hold_out;       /* --regress-z holdout, where it acts */
     circe_mean_source source;
-    input x, y, z;                /* the rows that are measured; y is empty where it is not used */
-    input holdout_y, holdout_z;   /* the rows that are fitted on; unused with a model */
-    input read_x, read_y, read_z; /* all rows */
+    input x, y, z;                                /* the rows that are measured; y is empty where it is not used */
+    input holdout_y, holdout_z;                   /* the rows that are fitted on; unused with a model */
+    input read_x, read_y, read_z;                 /* all rows */
+    input weights, holdout_weights, read_weights; /* of the same rows; empty if rows count alike */
     int64_t dropped, dropped_holdout;
     int64_t given;  /* rows without missing cells, before --rows; those of x, y and z */
     bool in_blocks; /* x, y and z are a sample to settle kernels and ridge on; blocks of read_* are measured */

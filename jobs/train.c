@@ -94,8 +94,8 @@ circe_status training_regularizer_for(const training_job *job, const training_pa
     circe_mat y = holdout->data.y, z = *training_z(holdout, job->kind);
     int64_t most = training_most_shared(job->set);
     if (holdout == rows && y.rows > most) y.rows = z.rows = most;
-    circe_status status = train_regularizer_create(job->context, &options, &rows->data.y, training_z(rows, job->kind),
-                                                   &y, &z, regularizer);
+    circe_status status = train_regularizer_weighted(job->context, &options, &rows->data.y, training_z(rows, job->kind),
+                                                     rows->data.weight, &y, &z, holdout->data.weight, regularizer);
     return status == CIRCE_OK || status == CIRCE_ERR_CANCELLED ? status : job_about(status, "--regularizer");
 }
 

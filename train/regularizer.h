@@ -3,6 +3,8 @@
 #ifndef TRAIN_REGULARIZER_H
 #define TRAIN_REGULARIZER_H
 
+#include <stdbool.h>
+
 #include "circe/circe.h"
 
 /* y and z of the training rows and of the holdout, from which the mean of z given y, the width of y and the ridge are
@@ -11,5 +13,15 @@
 circe_status train_regularizer_create(circe_context *context, const circe_measure_options *options, const circe_mat *y,
                                       const circe_mat *z, const circe_mat *holdout_y, const circe_mat *holdout_z,
                                       circe_measure **regularizer);
+
+/* The same with weights of the training rows and of the holdout; NULL: rows count alike. gcm and random features take
+ * no weights: their rows count alike too. */
+circe_status train_regularizer_weighted(circe_context *context, const circe_measure_options *options,
+                                        const circe_mat *y, const circe_mat *z, const float *weights,
+                                        const circe_mat *holdout_y, const circe_mat *holdout_z,
+                                        const float *holdout_weights, circe_measure **regularizer);
+
+/* The weights of the next n rows of a measure; false in *enough: too few of them are positive to be measured. */
+circe_status train_regularizer_weigh(circe_measure *regularizer, const float *weights, int64_t n, bool *enough);
 
 #endif

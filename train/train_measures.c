@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "core/core.h"
+#include "train/regularizer.h"
 
 struct train_measures {
     circe_measure *regularizer;
@@ -168,6 +169,11 @@ static circe_status rows_on_host(train_device *device, train_measures *m, int64_
     circe_mat y = m->plan.y->cols > 0 ? circe__rows(m->plan.y, first, n) : *m->plan.y;
     *value = 0.0;
     if (ranks != NULL && first / m->plan.batch % ranks->size != ranks->rank) return CIRCE_OK;
+    bool enough = true;
+    circe_status status = CIRCE_OK;
+    if (m->plan.weight != NULL && circe_measure_has_weights(m->regularizer))
+        status = train_regularizer_weigh(m->regularizer, m->plan.weight + first, n, &enough);
+    if (status != CIRCE_OK || !enough) return status; /* too few rows to be measured: 0 */
     return as_value(m, circe_measure_points_at(m->regularizer, place, &x, &y, &z, value, NULL), value);
 }
 

@@ -27,6 +27,7 @@ typedef struct train_measure_plan {
     const train_ranks *ranks;      /* NULL: one process */
     int64_t batch, places, widest; /* rows of a batch, layers, the most columns of one */
     const circe_mat *y, *z;        /* of the validation rows, in host memory; NULL: there are none */
+    const float *weight;           /* of these; NULL: they count alike, as they do if the measure takes no weights */
 } train_measure_plan;
 
 /* The regulariser is borrowed. close takes NULL. */

@@ -189,7 +189,8 @@ static circe_status open_measures(train_loop *loop) {
                                      .places = loop->n_places,
                                      .widest = loop->widest,
                                      .y = v == NULL ? NULL : &v->y,
-                                     .z = v == NULL ? NULL : &v->z};
+                                     .z = v == NULL ? NULL : &v->z,
+                                     .weight = v == NULL ? NULL : v->weight};
     if (loop->regularizer == NULL) return CIRCE_OK;
     return train_measures_open(loop->device, loop->regularizer, &plan, &loop->measures);
 }

@@ -51,7 +51,9 @@ static void print_question(const circe_audit_result *r, const circe_audit_findin
     else
         printf("Given %s, does the %s still depend on the attribute?",
                outcome && r->n_predictions > 1 ? "the prediction" : given, outcome ? "outcome" : "prediction");
-    printf(" %" PRId64 " rows, test %s.\n\n", r->n, r->test);
+    printf(" %" PRId64 " rows", r->n);
+    if (r->weights_name != NULL) printf(" weighted by %s (sum %.6g)", r->weights_name, r->weights_sum);
+    printf(", test %s.\n\n", r->test);
     free(given);
 }
 

@@ -218,6 +218,10 @@ typedef struct circe_audit_result {
     char *source; /* the file of the table */
     char *model;  /* the model that made the first predictions; NULL: none */
     int64_t n, dropped;
+    char *weights_name; /* the column of the weights; NULL: every row counts once */
+    double *weights;    /* (n), 1 on average */
+    double weights_sum; /* of the column */
+    int64_t weightless; /* rows of weight 0, which were left out */
     circe_audit_outcome outcome;
     char *positive, *negative; /* for CIRCE_OUTCOME_BINARY, as written in the table */
     double threshold, alpha;

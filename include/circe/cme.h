@@ -27,13 +27,15 @@ typedef struct circe_cme_options {
     int64_t n_sigma2_y;
     const double *ridge; /* grid of lambda in (K + lambda I); n_ridge = 0: {.01, .1, 1, 10, 100} */
     int64_t n_ridge;
-    double tolerance;  /* for low-rank factors: trace(K - LL') <= tolerance * trace(K) */
-    int64_t max_rank;  /* 0: what memory allows, at most 4,096 for y */
-    int force_ridge;   /* non-zero: keep a ridge that is too small for the conditioning */
-    uint64_t seed;     /* for pivot candidates (M > 8,192) and random features */
-    int64_t rff_pool;  /* D_0: features drawn at each redraw */
-    int64_t rff_batch; /* D: features used in each batch; 0: all */
-    int64_t rff_every; /* L: batches between redraws */
+    double tolerance;      /* for low-rank factors: trace(K - LL') <= tolerance * trace(K) */
+    int64_t max_rank;      /* 0: what memory allows, at most 4,096 for y */
+    int force_ridge;       /* non-zero: keep a ridge that is too small for the conditioning */
+    uint64_t seed;         /* for pivot candidates (M > 8,192) and random features */
+    int64_t rff_pool;      /* D_0: features drawn at each redraw */
+    int64_t rff_batch;     /* D: features used in each batch; 0: all */
+    int64_t rff_every;     /* L: batches between redraws */
+    const double *weights; /* (M): what each row counts, at least 0; only their ratios matter. NULL: rows count alike.
+                            * Not for RFF, and not for fits on a GPU or over ranks. */
 } circe_cme_options;
 
 /* Sets every field to its default. */

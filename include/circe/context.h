@@ -98,6 +98,11 @@ typedef struct circe_ranks {
  * process works alone again. */
 CIRCE_API void circe_workspace_set_ranks(circe_workspace *workspace, const circe_ranks *ranks);
 
+/* From now on, the measures and witnesses computed in this workspace count row i of their batch weights[i] times: a
+ * number, at least 0, of which only the ratios count (docs/math.md). Batches must have n rows. The weights are copied.
+ * NULL: every row counts once again. Not for gcm, nor for ranks. */
+CIRCE_API circe_status circe_workspace_set_weights(circe_workspace *workspace, const double *weights, int64_t n);
+
 CIRCE_END_DECLS
 
 #endif

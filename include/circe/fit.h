@@ -22,6 +22,7 @@ typedef struct circe_fit_result {
     circe_cme *cme;  /* uses the context; NULL: this rank is not the first */
     char *model;     /* the file of the model */
     int64_t dropped; /* rows with missing cells */
+    char *weights;   /* the column or file of the weights; NULL: rows count alike */
     circe_columns columns;
     circe_notes warnings;
 } circe_fit_result;

@@ -60,6 +60,7 @@ typedef struct circe_measure_job_result {
     circe_cme *choice; /* leave-one-out on the measured rows; NULL: there was nothing to choose */
     const char *transform, *method, *regression, *combine;
     char *model;    /* the file of the mean; NULL: none */
+    char *weights;  /* the column or file of the weights; NULL: rows count alike */
     char *gradient; /* the file of the gradient; NULL: none */
     circe_mat grad; /* data NULL: not asked for */
     double seconds;

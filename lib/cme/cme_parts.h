@@ -103,12 +103,15 @@ int64_t circe__basis_rank_at(const circe__basis *basis, double relative);
 
 /* ---- regression: mu(y) for one kernel of y ------------------------------------------------------------------- */
 
-/* The holdout data and what every regression on it shares. */
+/* The holdout data and what every regression on it shares. Rows of weight 0 are left out before; each other row of the
+ * features of y and of z is multiplied by the root of its weight, and the rest is the same: weighted ridge regression.
+ */
 typedef struct circe__holdout {
     circe_context *context;
     const circe_cme_options *options; /* grids filled in */
     const double *y, *z;              /* (M, dim) float64 */
     int64_t rows, dim_y, dim_z;
+    const double *root; /* (M): the roots of the weights, whose mean is 1; NULL: rows count alike */
     const circe__basis *z_basis;
     const circe__fit_by *by;         /* NULL: this process alone */
     int64_t steps_done, steps_total; /* of progress */
@@ -137,6 +140,11 @@ circe_status circe__dense_prepare(circe__holdout *holdout, const circe_kernel *k
 circe_status circe__dense_loo(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
                               int64_t n_ridge, double *error);
 double circe__dense_fit_bytes(int64_t rows, int64_t rank_z);
+
+/* Rows of A (n, cols) times the roots of their weights; its columns too, where `both` (n = cols). */
+static inline void circe__scale_by_roots(const double *root, int64_t n, int64_t cols, bool both, double *A) {
+    for (int64_t e = 0; e < n * cols; e++) A[e] *= both ? root[e / cols] * root[e % cols] : root[e / cols];
+}
 
 CIRCE_ROOMS void circe__regression_free(const circe_context *context, circe__regression *regression);
 /* Eigendecomposition of the symmetric `vectors` in place, negative rounding set to 0. */

@@ -4,7 +4,10 @@
  *     K_YY = U diag(s) U',  G = U'F_z (M, r_z),  W(ridge) = (K_YY + ridge I)^-1 F_z = U diag(1/(s+ridge)) G
  *
  * mu(y) = W' k(Y, y). Leave-one-out: the residual of row i is ridge * W_i and 1 - A_ii = ridge * h_i with
- * h_i = sum_k U_ik^2 / (s_k + ridge), so the error is the mean of |W_i|^2 / h_i^2: no difference of close numbers. */
+ * h_i = sum_k U_ik^2 / (s_k + ridge), so the error is the mean of |W_i|^2 / h_i^2: no difference of close numbers.
+ *
+ * With weights w (of mean 1, D = diag(w)), K_YY and F_z become D^1/2 K_YY D^1/2 and D^1/2 F_z, and the weights of the
+ * model D^1/2 W (fit.c). The errors are then weighted too: |W_i|^2 / h_i^2 has the factor w_i. */
 #include <string.h>
 
 #include "cme/cme_parts.h"
@@ -65,6 +68,10 @@ circe_status circe__dense_prepare(circe__holdout *holdout, const circe_kernel *k
     if (regression->vectors == NULL || regression->s == NULL || regression->G == NULL || features_z == NULL)
         status = CIRCE_ERR_MEMORY;
     if (status == CIRCE_OK) status = fill_gram(holdout, kernel_y, regression->vectors);
+    if (status == CIRCE_OK && holdout->root != NULL) {
+        circe__scale_by_roots(holdout->root, M, M, true, regression->vectors);
+        circe__scale_by_roots(holdout->root, M, rz, false, features_z);
+    }
     if (status == CIRCE_OK) status = circe__regression_decompose(context, regression);
     if (status == CIRCE_OK)
         context->backend->algebra->gemm(0, 0, M, rz, M, 1.0, regression->vectors, M, features_z, rz, 0.0, regression->G,

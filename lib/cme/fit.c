@@ -240,6 +240,10 @@ static circe_status keep_if_better(circe_cme *cme, circe__holdout *holdout, circ
     circe_status status = circe__regression_weights(cme->context, regression, cme->z_basis.rank, used[best], &weights);
     if (status == CIRCE_OK && regression->solver == CIRCE_METHOD_DENSE && holdout->rows <= DENSE_ROWS)
         status = circe__regression_inverse(cme->context, regression, used[best], &inverse);
+    if (status == CIRCE_OK && regression->solver == CIRCE_METHOD_DENSE && holdout->root != NULL) {
+        circe__scale_by_roots(holdout->root, holdout->rows, cme->z_basis.rank, false, weights);
+        if (inverse != NULL) circe__scale_by_roots(holdout->root, holdout->rows, holdout->rows, true, inverse);
+    }
     if (status == CIRCE_OK) status = circe__kernel_copy(cme->context, kernel_y, &kernel);
     if (status != CIRCE_OK) {
         circe__free(cme->context, weights);
@@ -422,6 +426,31 @@ static circe_status check_memory(circe_context *context, const circe__fit_by *by
                                    : "use fewer holdout points, or allow more memory");
 }
 
+/* The rows of positive weight, in place, and the roots of these weights. */
+static circe_status drop_weightless(circe__holdout *holdout, double *y, double *z, double *root) {
+    int64_t rows = 0, positive = 0;
+    circe_status status = circe__weights_normalize(holdout->options->weights, holdout->rows, root, &positive);
+    if (status == CIRCE_OK && positive < 2)
+        status = circe_fail(CIRCE_ERR_SHAPE, "only one row has a positive weight; a fit needs at least 2");
+    for (int64_t i = 0; status == CIRCE_OK && i < holdout->rows; i++) {
+        if (!(root[i] > 0.0)) continue;
+        memmove(y + rows * holdout->dim_y, y + i * holdout->dim_y, (size_t)holdout->dim_y * sizeof *y);
+        memmove(z + rows * holdout->dim_z, z + i * holdout->dim_z, (size_t)holdout->dim_z * sizeof *z);
+        root[rows++] = sqrt(root[i]);
+    }
+    holdout->rows = rows;
+    if (!circe__all_equal(root, rows)) holdout->root = root;
+    return status;
+}
+
+static circe_status check_weights(const circe__fit_by *by, const circe_cme_options *options) {
+    if (options->weights == NULL) return CIRCE_OK;
+    if (by != NULL) return circe_fail(CIRCE_ERR_UNSUPPORTED, "a fit on a GPU or over ranks takes no weights of rows");
+    if (options->method == CIRCE_METHOD_RFF)
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "method rff takes no weights of rows; use auto, lowrank or dense");
+    return CIRCE_OK;
+}
+
 circe_status circe_cme_fit(circe_context *context, const circe_mat *y, const circe_mat *z, const circe_kernel *kernel_y,
                            const circe_kernel *kernel_z, const circe_cme_options *options, circe_cme **cme) {
     return circe__cme_fit(context, NULL, y, z, kernel_y, kernel_z, options, cme);
@@ -432,7 +461,7 @@ circe_status circe__cme_fit(circe_context *context, const circe__fit_by *by, con
                             circe_cme **cme) {
     circe_cme_options options;
     circe_cme *made = NULL;
-    double *copy_y = NULL, *copy_z = NULL, start = circe__seconds();
+    double *copy_y = NULL, *copy_z = NULL, *root = NULL, start = circe__seconds();
     if (context == NULL || cme == NULL || kernel_y == NULL || kernel_z == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "context, kernels and cme must not be NULL");
     *cme = NULL;
@@ -443,6 +472,7 @@ circe_status circe__cme_fit(circe_context *context, const circe__fit_by *by, con
     if (status == CIRCE_OK && y->rows != z->rows)
         status = circe_fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
                             (long long)y->rows, (long long)z->rows);
+    if (status == CIRCE_OK) status = check_weights(by, &options);
     if (status == CIRCE_OK) status = check_memory(context, by, y, z, &options);
     status = circe__agree(by, status);
     if (status != CIRCE_OK) return status;
@@ -466,7 +496,6 @@ circe_status circe__cme_fit(circe_context *context, const circe__fit_by *by, con
     made->rff_pool = options.rff_pool;
     made->rff_batch = options.rff_batch > 0 ? options.rff_batch : options.rff_pool;
     made->rff_every = options.rff_every;
-    made->info = (circe_cme_info){.rows = y->rows, .dim_y = y->cols, .dim_z = z->cols};
     circe__holdout holdout = {.context = context,
                               .options = &options,
                               .by = by,
@@ -475,7 +504,12 @@ circe_status circe__cme_fit(circe_context *context, const circe__fit_by *by, con
                               .rows = y->rows,
                               .dim_y = y->cols,
                               .dim_z = z->cols};
-    status = fit_all(made, &holdout, kernel_y, kernel_z);
+    if (options.weights != NULL) {
+        root = circe__alloc(context, y->rows, sizeof *root);
+        status = root != NULL ? drop_weightless(&holdout, copy_y, copy_z, root) : CIRCE_ERR_MEMORY;
+    }
+    made->info = (circe_cme_info){.rows = holdout.rows, .dim_y = y->cols, .dim_z = z->cols};
+    if (status == CIRCE_OK) status = fit_all(made, &holdout, kernel_y, kernel_z);
     circe__free(context, holdout.units);
     if (status == CIRCE_OK) status = circe__curves_make(made);
     made->info.seconds = circe__seconds() - start;
@@ -485,6 +519,7 @@ done:
     status = circe__threads_finish(previous, status);
     circe__free(context, copy_y);
     circe__free(context, copy_z);
+    circe__free(context, root);
     if (status != CIRCE_OK)
         circe_cme_destroy(made);
     else

@@ -10,6 +10,9 @@
  *     A_ii = sum_k q_ik^2 / (s_k + ridge),    residual_i = f_z(z_i) - G' diag(1/(s+ridge)) q_i,
  *     error = mean_i (|residual_i|^2 + left-out part of z_i) / (1 - A_ii)^2.
  *
+ * With weights w_i (of mean 1), rows of both features are multiplied by their roots, so that S and G are weighted sums,
+ * A_ii has a factor w_i, and error is the weighted mean: leaving a row out leaves out all of its weight.
+ *
  * Two passes over the rows: one for S and G, one for the errors. With several ranks, each passes over its own blocks,
  * and the sums are added up. */
 #include <sched.h>
@@ -180,6 +183,13 @@ static void visit_sums(const pass *p, const worker *w, sums *to, int64_t first, 
     circe__basis_part(yb, ry, holdout->y + first * holdout->dim_y, n, w->features_y, ry, w->diagonal, w->residual,
                       w->scratch);
     circe__basis_part(zb, rz, holdout->z + first * holdout->dim_z, n, w->features_z, rz, NULL, NULL, w->scratch);
+    for (int64_t k = 0; holdout->root != NULL && k < n; k++) {
+        double root = holdout->root[first + k];
+        for (int64_t c = 0; c < ry; c++) w->features_y[k * ry + c] *= root;
+        for (int64_t c = 0; c < rz; c++) w->features_z[k * rz + c] *= root;
+        w->diagonal[k] *= root * root;
+        w->residual[k] *= root * root;
+    }
     for (int64_t k = 0; k < n; k++) {
         to->trace += w->diagonal[k];
         to->left += w->residual[k];
@@ -323,7 +333,9 @@ static void visit_errors(const pass *p, const worker *w, sums *to, int64_t first
                 double difference = w->features_z[i * rz + c] - mean[c];
                 square += difference * difference;
             }
-            to->error[l] += square / ((1.0 - leverage) * (1.0 - leverage));
+            double weight = holdout->root != NULL ? holdout->root[first + i] * holdout->root[first + i] : 1.0;
+            leverage *= weight;
+            to->error[l] += weight * square / ((1.0 - leverage) * (1.0 - leverage));
         }
 }
 

@@ -105,6 +105,8 @@ typedef enum circe__slot {
     CIRCE__SLOT_SCALED_RAW,
     CIRCE__SLOT_SCALED_X,
     CIRCE__SLOT_SCALING,
+    CIRCE__SLOT_WEIGHTS,
+    CIRCE__SLOT_BATCH_WEIGHTS,
     CIRCE__N_SLOTS,
 } circe__slot;
 
@@ -112,8 +114,36 @@ struct circe_workspace {
     circe_context *context;
     void *blocks[CIRCE__N_SLOTS];
     size_t bytes[CIRCE__N_SLOTS];
-    circe_ranks ranks; /* size 0: alone */
+    circe_ranks ranks;  /* size 0: alone */
+    int64_t n_weights;  /* rows that the slot WEIGHTS has weights for; 0: every row counts once */
+    int64_t n_weighted; /* those of positive weight */
 };
+
+/* Weights (n) of the rows, 1 on average over the positive ones, and their roots; NULL: every row counts once. */
+static inline const double *circe__weights_of(const circe_workspace *workspace) {
+    return workspace->n_weights > 0 ? workspace->blocks[CIRCE__SLOT_WEIGHTS] : NULL;
+}
+static inline const double *circe__roots_of(const circe_workspace *workspace) {
+    const double *weights = circe__weights_of(workspace);
+    return weights != NULL ? weights + workspace->n_weights : NULL;
+}
+/* How many of n rows count: the sum of their weights. */
+static inline int64_t circe__counted(const circe_workspace *workspace, int64_t n) {
+    return workspace->n_weights > 0 ? workspace->n_weighted : n;
+}
+static inline bool circe__all_equal(const double *values, int64_t n) {
+    for (int64_t i = 1; i < n; i++)
+        if (values[i] != values[0]) return false;
+    return true;
+}
+/* Refuses a call with another number of rows than there are weights for. */
+circe_status circe__check_weights(const circe_workspace *workspace, int64_t rows);
+/* For what takes no weights. */
+circe_status circe__refuse_weights(const circe_workspace *workspace, const char *what);
+
+/* out (n) := the weights, 1 on average over the positive ones; *positive: how many these are. Refuses negative weights,
+ * numbers that are not finite, and weights that are all 0. */
+CIRCE_ROOMS circe_status circe__weights_normalize(const double *weights, int64_t n, double *out, int64_t *positive);
 
 /* NULL on failure, error text set. */
 void *circe__take(circe_workspace *workspace, circe__slot slot, int64_t count, size_t size);

@@ -1,4 +1,5 @@
 /* Memory: aligned blocks from the context's allocator, scratch slots, and the estimate of what is free. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -111,6 +112,54 @@ void circe_workspace_destroy(circe_workspace *workspace) {
 
 void circe_workspace_set_ranks(circe_workspace *workspace, const circe_ranks *ranks) {
     workspace->ranks = ranks != NULL ? *ranks : (circe_ranks){0};
+}
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+/* Divided by the largest first: the sum of large weights may overflow. */
+circe_status circe__weights_normalize(const double *weights, int64_t n, double *out, int64_t *positive) {
+    double largest = 0.0, sum = 0.0;
+    *positive = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!(weights[i] >= 0.0) || !isfinite(weights[i]))
+            return circe_fail(CIRCE_ERR_VALUE, "the weight of row %lld is %g; a weight must be a number, at least 0",
+                              (long long)i, weights[i]);
+        largest = fmax(largest, weights[i]);
+    }
+    if (!(largest > 0.0)) return circe_fail(CIRCE_ERR_VALUE, "all weights are 0, so no rows are left");
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = weights[i] / largest;
+        sum += out[i];
+        *positive += out[i] > 0.0;
+    }
+    for (int64_t i = 0; i < n; i++) out[i] *= (double)*positive / sum;
+    return CIRCE_OK;
+}
+
+/* The slot holds weights and roots, and two columns of scratch (estimator.c). */
+circe_status circe_workspace_set_weights(circe_workspace *workspace, const double *weights, int64_t n) {
+    if (workspace == NULL || n < 0 || (weights != NULL && n == 0))
+        return circe_fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL, and there must be at least one weight");
+    workspace->n_weights = 0;
+    if (weights == NULL) return CIRCE_OK;
+    double *own = circe__take(workspace, CIRCE__SLOT_WEIGHTS, 4 * n, sizeof *own);
+    if (own == NULL) return CIRCE_ERR_MEMORY;
+    circe_status status = circe__weights_normalize(weights, n, own, &workspace->n_weighted);
+    if (status != CIRCE_OK) return status;
+    for (int64_t i = 0; i < n; i++) own[n + i] = sqrt(own[i]);
+    workspace->n_weights = n;
+    return CIRCE_OK;
+}
+
+circe_status circe__check_weights(const circe_workspace *workspace, int64_t rows) {
+    if (workspace->n_weights == 0 || workspace->n_weights == rows) return CIRCE_OK;
+    return circe_fail(CIRCE_ERR_SHAPE, "there are %lld weights for %lld rows; there must be one for each row",
+                      (long long)workspace->n_weights, (long long)rows);
+}
+
+circe_status circe__refuse_weights(const circe_workspace *workspace, const char *what) {
+    if (workspace->n_weights == 0) return CIRCE_OK;
+    return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s takes no weights", what);
 }
 
 size_t circe_workspace_bytes(const circe_workspace *workspace) {

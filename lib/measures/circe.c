@@ -9,6 +9,11 @@
 #include "cme/curves.h"
 #include "measures/measure_parts.h"
 
+static circe_status check_estimator(const circe_workspace *workspace, circe_estimator estimator, int64_t n) {
+    circe_status status = circe__check_weights(workspace, n);
+    return status == CIRCE_OK ? circe__check_estimator(estimator, circe__counted(workspace, n)) : status;
+}
+
 /* Where K^c comes as a matrix: in float64 first, whatever the dtype. */
 static circe_status weights_from_gram(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
                                       const circe_mat *z, circe_estimator estimator, circe__weights *w) {
@@ -22,7 +27,7 @@ static circe_status weights_from_gram(circe_workspace *workspace, const circe_cm
     if (status != CIRCE_OK) return status;
     double *Q = circe__take(workspace, CIRCE__SLOT_VECTORS, n * n + n, sizeof *Q);
     if (Q == NULL) return CIRCE_ERR_MEMORY;
-    double *sums = Q + n * n, scale = circe__product_scale(estimator, n);
+    double *sums = Q + n * n, scale = circe__product_scale(workspace, estimator, n);
     circe__weights exact = {.Q = circe__mat(Q, n, n, CIRCE_FLOAT64)};
     status = circe__quadratic(workspace, cme, y, z, &exact.Q);
     if (status != CIRCE_OK) return status;
@@ -33,7 +38,7 @@ static circe_status weights_from_gram(circe_workspace *workspace, const circe_cm
             Q[i * n + j] *= scale;
         }
     }
-    exact.shifted = circe__estimator_shift(estimator, sums, NULL, &exact.Q, &exact.shift);
+    exact.shifted = circe__estimator_shift(workspace, estimator, sums, NULL, &exact.Q, &exact.shift);
     circe__settle(context, &exact);
     circe__copy_mat(&exact.Q, &w->Q);
     return CIRCE_OK;
@@ -97,7 +102,7 @@ static circe_status residuals_of(circe_workspace *workspace, const circe_cme *cm
         return circe_fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points", (long long)n,
                           (long long)z->rows);
     status = circe__check_output(Q, n, n, Q->dtype, "witness");
-    if (status == CIRCE_OK) status = circe__check_estimator(estimator, n);
+    if (status == CIRCE_OK) status = check_estimator(workspace, estimator, n);
     if (status != CIRCE_OK) return status;
     out->as_gram = circe__cme_prefers_gram(cme, Q->dtype, n);
     if (out->as_gram) return CIRCE_OK;
@@ -136,7 +141,7 @@ circe_status circe_witness_features(circe_workspace *workspace, const circe_kern
         return circe_fail(CIRCE_ERR_SHAPE, "y has %lld rows and zeta has %lld; they must be the same points",
                           (long long)y->rows, (long long)zeta->rows);
     status = circe__check_output(witness, y->rows, y->rows, witness->dtype, "witness");
-    if (status == CIRCE_OK) status = circe__check_estimator(estimator, y->rows);
+    if (status == CIRCE_OK) status = check_estimator(workspace, estimator, y->rows);
     if (status != CIRCE_OK) return status;
     circe__weights w = {.Q = *witness};
     status = circe__weights_from(workspace, kernel_y, y, zeta, estimator, &w);
@@ -146,13 +151,15 @@ circe_status circe_witness_features(circe_workspace *workspace, const circe_kern
 
 /* circe__settle_fn: `user` is the weights and their estimator. */
 typedef struct settling {
+    circe_workspace *workspace;
     circe_estimator estimator;
     circe__shift shift;
 } settling;
 
 static const circe__shift *settle(void *user, double *row_sums, circe_mat *Q) {
     settling *s = user;
-    return circe__estimator_shift(s->estimator, row_sums, row_sums + Q->rows, Q, &s->shift) ? &s->shift : NULL;
+    return circe__estimator_shift(s->workspace, s->estimator, row_sums, row_sums + Q->rows, Q, &s->shift) ? &s->shift
+                                                                                                          : NULL;
 }
 
 static circe_status check_index(const int64_t *index, int64_t n, int64_t rows) {
@@ -197,7 +204,7 @@ static circe_status measure_rows(circe_workspace *workspace, const circe_kernel 
                                 .curves = curves,
                                 .n = n,
                                 .x = x,
-                                .scale = circe__product_scale(estimator, n),
+                                .scale = circe__product_scale(workspace, estimator, n),
                                 .Q = Q,
                                 .row_sums = circe__take(workspace, CIRCE__SLOT_ROW_SUMS, 2 * n, sizeof(double)),
                                 .ranks = ranks,
@@ -206,7 +213,7 @@ static circe_status measure_rows(circe_workspace *workspace, const circe_kernel 
     void *scratch =
         circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)loops->measure_bytes(&measured, context->threads), 1);
     if (measured.row_sums == NULL || scratch == NULL) return CIRCE_ERR_MEMORY;
-    settling how = {.estimator = estimator};
+    settling how = {.workspace = workspace, .estimator = estimator};
     loops->measure(&measured, settle, &how, context->threads, scratch);
     if (ranks != NULL) add_up(ranks, value, grad);
     return CIRCE_OK;
@@ -267,7 +274,7 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
     if (cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
     circe_status status = circe_features_get(features, &y, NULL);
     if (status == CIRCE_OK) status = circe__begin_measure(workspace, x, n, &w.Q);
-    if (status == CIRCE_OK) status = circe__check_estimator(estimator, n);
+    if (status == CIRCE_OK) status = check_estimator(workspace, estimator, n);
     if (status == CIRCE_OK) status = check_index(index, n, y.rows);
     if (status != CIRCE_OK) return status;
     const circe__implicit *implicit = circe__features_implicit(features);
@@ -281,6 +288,8 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
     if (y.dtype != x->dtype)
         return measure_gathered(workspace, cme, features, index, kernel_x, x, estimator, &w.Q, value, grad);
     const circe_ranks *ranks = workspace->ranks.size > 1 ? &workspace->ranks : NULL;
+    if (ranks != NULL) status = circe__refuse_weights(workspace, "a measure divided among ranks");
+    if (status != CIRCE_OK) return status;
     return measure_rows(workspace, cme->kernel_y, &y, &zeta, NULL, index, kernel_x, x, estimator, &w.Q, ranks, value,
                         grad);
 }

@@ -103,7 +103,8 @@ circe_status circe__weights_implicit(circe_workspace *workspace, const circe_cme
     circe_mat one = circe_mat_f64(ones, n, 1);
     status = circe__product_update(workspace, cme->kernel_z, &z, "z", &one, &update, 1.0, &w->Q, NULL);
     if (status == CIRCE_OK)
-        status = multiply_by_kernel(workspace, cme->kernel_y, &y, circe__product_scale(estimator, n), &w->Q, sums);
-    if (status == CIRCE_OK) w->shifted = circe__estimator_shift(estimator, sums, NULL, &w->Q, &w->shift);
+        status = multiply_by_kernel(workspace, cme->kernel_y, &y, circe__product_scale(workspace, estimator, n), &w->Q,
+                                    sums);
+    if (status == CIRCE_OK) w->shifted = circe__estimator_shift(workspace, estimator, sums, NULL, &w->Q, &w->shift);
     return status;
 }

@@ -24,6 +24,8 @@ circe_status circe__begin_measure(circe_workspace *workspace, const circe_mat *x
                           "x has %lld rows and the other variables have %lld; they must be the same "
                           "points",
                           (long long)x->rows, (long long)rows);
+    status = circe__check_weights(workspace, rows);
+    if (status != CIRCE_OK) return status;
     double bytes = (double)circe_dtype_size(x->dtype) * (double)rows * (double)rows;
     if (bytes > (double)workspace->bytes[CIRCE__SLOT_WITNESS])
         status = circe__memory_check(workspace->context, bytes,
@@ -34,6 +36,12 @@ circe_status circe__begin_measure(circe_workspace *workspace, const circe_mat *x
     if (data == NULL) return CIRCE_ERR_MEMORY;
     *witness = circe__mat(data, rows, rows, x->dtype);
     return CIRCE_OK;
+}
+
+void circe__weigh_by_roots(const circe_workspace *workspace, circe_mat *witness) {
+    const double *root = circe__roots_of(workspace);
+    for (int64_t i = 0; root != NULL && i < witness->rows; i++)
+        for (int64_t j = 0; j <= i; j++) circe__set(witness, i, j, root[i] * root[j] * circe__at(witness, i, j));
 }
 
 void circe_batch_options_init(circe_batch_options *options) {
@@ -60,7 +68,8 @@ circe_status circe__begin_batch(circe_workspace *workspace, const circe_kernels 
                           "the tolerance must be 0 (what the dtype needs) or between 0 and 1; it is "
                           "%g",
                           (*options)->tolerance);
-    if (witness == NULL) return CIRCE_OK;
+    status = circe__check_weights(workspace, y->rows);
+    if (status != CIRCE_OK || witness == NULL) return status;
     status = circe__check_mat(witness, "witness", 1);
     if (status == CIRCE_OK) status = circe__check_output(witness, y->rows, y->rows, witness->dtype, "witness");
     return status;

@@ -113,6 +113,28 @@ static circe_status measure_batch(circe_measure *m, circe__measured_points *poin
     return status;
 }
 
+/* The weights of a batch of the data set, if it has some. A batch of fewer rows of positive weight than any estimator
+ * needs says nothing: *nothing. */
+static circe_status weigh_batch(circe_measure *m, const int64_t *rows, int64_t n, bool *nothing) {
+    enum { LEAST = 4 };
+    int64_t positive = 0;
+    if (m->weights == NULL) return CIRCE_OK;
+    double *of = circe__take(m->workspace, CIRCE__SLOT_BATCH_WEIGHTS, n, sizeof *of);
+    if (of == NULL) return CIRCE_ERR_MEMORY;
+    for (int64_t i = 0; i < n; i++) {
+        of[i] = m->weights[rows[i]];
+        positive += of[i] > 0.0;
+    }
+    *nothing = positive < LEAST;
+    return *nothing ? CIRCE_OK : circe_workspace_set_weights(m->workspace, of, n);
+}
+
+static void measure_nothing(double *value, circe_mat *grad) {
+    *value = 0.0;
+    for (int64_t i = 0; grad != NULL && i < grad->rows; i++)
+        for (int64_t c = 0; c < grad->cols; c++) circe__set(grad, i, c, 0.0);
+}
+
 static circe_status check_batch(const circe_measure *m, int64_t place, const int64_t *rows, int64_t n,
                                 const circe_mat *x, const double *value) {
     if (m == NULL || x == NULL || value == NULL || n < 1 || place < 0 || place >= CIRCE__MOST_PLACES)
@@ -149,8 +171,12 @@ circe_status circe_measure_evaluate_at(circe_measure *m, int64_t place, int64_t 
     if (status == CIRCE_OK && m->y != NULL)
         status = gather(m, CIRCE__SLOT_BATCH_Z, m->z, m->cols_z, points.rows, n, &z);
     bool carries = status == CIRCE_OK && circe__measure_carries(m);
+    bool nothing = false;
     if (carries) status = recall(m, place, &previous_x, &previous_y, &points);
-    if (status == CIRCE_OK) status = measure_batch(m, &points, value, grad);
+    if (status == CIRCE_OK) status = weigh_batch(m, points.rows, n, &nothing);
+    if (status == CIRCE_OK && nothing) measure_nothing(value, grad);
+    if (status == CIRCE_OK && !nothing) status = measure_batch(m, &points, value, grad);
+    if (m != NULL) m->workspace->n_weights = 0;
     if (status == CIRCE_OK && grad != NULL) status = circe__measure_scale_back(m, x, grad);
     return status == CIRCE_OK && carries ? circe__measure_remember(m, place, points.rows, x) : status;
 }
@@ -160,13 +186,10 @@ circe_status circe_measure_evaluate(circe_measure *m, const int64_t *rows, int64
     return circe_measure_evaluate_at(m, 0, 0, rows, n, x, value, grad);
 }
 
-circe_status circe_measure_points_at(circe_measure *m, int64_t place, const circe_mat *x, const circe_mat *y,
-                                     const circe_mat *z, double *value, circe_mat *grad) {
+static circe_status measure_points(circe_measure *m, int64_t place, const circe_mat *x, const circe_mat *y,
+                                   const circe_mat *z, double *value, circe_mat *grad) {
     circe_mat room;
     circe__measured_points points = {.x = x, .y = y, .z = z};
-    if (m == NULL || x == NULL || y == NULL || z == NULL || value == NULL || place < 0 || place >= CIRCE__MOST_PLACES)
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "measure, x, y, z and value must not be NULL, and place must be at least 0");
     if (m->n_rows >= 0 && ((m->cols_y > 0 && y->cols != m->cols_y) || z->cols != m->cols_z))
         return circe_fail(CIRCE_ERR_SHAPE,
                           "y and z have %lld and %lld columns; those of the data set have %lld "
@@ -177,6 +200,16 @@ circe_status circe_measure_points_at(circe_measure *m, int64_t place, const circ
     if (status == CIRCE_OK) status = circe__measure_kernel_x(m, points.x, &points.kernel_x);
     if (status == CIRCE_OK) status = m->measure(m, &points, value, grad);
     return status == CIRCE_OK && grad != NULL ? circe__measure_scale_back(m, x, grad) : status;
+}
+
+circe_status circe_measure_points_at(circe_measure *m, int64_t place, const circe_mat *x, const circe_mat *y,
+                                     const circe_mat *z, double *value, circe_mat *grad) {
+    if (m == NULL || x == NULL || y == NULL || z == NULL || value == NULL || place < 0 || place >= CIRCE__MOST_PLACES)
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "measure, x, y, z and value must not be NULL, and place must be at least 0");
+    circe_status status = measure_points(m, place, x, y, z, value, grad);
+    m->workspace->n_weights = 0; /* used */
+    return status;
 }
 
 circe_status circe_measure_points(circe_measure *m, const circe_mat *x, const circe_mat *y, const circe_mat *z,

@@ -94,7 +94,8 @@ static circe_status check_previous(const circe_gcm_options *o, int64_t cols_x, i
 static circe_status check_inputs(const gcm *g) {
     const circe__residuals *res = &g->res;
     if (res->workspace == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
-    circe_status status = circe__check_data(res->mat_x, "x", 1);
+    circe_status status = circe__refuse_weights(res->workspace, "gcm");
+    if (status == CIRCE_OK) status = circe__check_data(res->mat_x, "x", 1);
     if (status == CIRCE_OK) status = check_rows(res->mat_y, "y", res->mat_x->rows);
     if (status == CIRCE_OK) status = check_rows(res->mat_z, "z", res->mat_x->rows);
     if (status == CIRCE_OK) status = check_options(&g->options, res->kernel_y);

@@ -14,6 +14,15 @@
  *     (U P)_ic = sum_a E_ai (P B_a)_ic,  B_a = P' diag(m_a) P (r, r)      two products of O(B q r^2), see khatri_rao
  *   z of high rank: by blocks of rows of U, O(B^2 r), U never stored (hscic_blocks.c).
  *
+ * With weights (D = diag(w), of mean 1), S is the smoother of D^1/2 K_yy D^1/2 (smoother.h), W = D^1/2 S D^-1/2, and
+ * the points y_k count w_k times:  G = [(W D W') o K_zz - V D W' - W D V'] / B. In low rank W = L P' D^-1/2 with L =
+ * D^1/2 P:
+ *
+ *     W D W' = L diag(t) L',   V D W' = (V D^1/2 P) L',   V D^1/2 P = [(L P') o (K_zz L P')] D^-1/2 P - L (P' diag(s)
+ * P) / 2
+ *
+ * with s the column sums of (L P') o (K_zz L P') over w, by the way for z of high rank.
+ *
  * With the conditional mean of z from a holdout, the residual replaces z, and K^c (lib/cme) replaces K_zz. The
  * residuals' conditional mean is zero except for the holdout's error, and the weights remove what that leaves. */
 #include "measures/hscic.h"
@@ -103,7 +112,7 @@ static circe_status subtract_means(circe_workspace *workspace, const circe__smoo
     for (int64_t i = 0; i < n; i++)
         for (int64_t k = 0; k < r; k++) scaled[i * r + k] = s[i] * smoother->P[i * r + k];
     algebra->gemm(1, 0, r, r, n, 1.0, smoother->P, r, scaled, r, 0.0, inner, r);
-    algebra->gemm(0, 0, n, r, r, -0.5, smoother->P, r, inner, r, 1.0, UP, r);
+    algebra->gemm(0, 0, n, r, r, -0.5, smoother->left, r, inner, r, 1.0, UP, r);
     return CIRCE_OK;
 }
 
@@ -119,7 +128,7 @@ static void run_sides(void *user, int64_t first, int64_t end) {
     int64_t r = w->smoother->rank;
     for (int64_t i = first; i < end; i++)
         for (int64_t k = 0; k < r; k++) {
-            double p = w->smoother->P[i * r + k], v = w->VP[i * r + k];
+            double p = w->smoother->left[i * r + k], v = w->VP[i * r + k];
             circe__set(w->A, i, k, p * sqrt(w->smoother->t[k]));
             circe__set(&w->update->left, i, k, v);
             circe__set(&w->update->left, i, r + k, p);
@@ -191,6 +200,24 @@ static circe_status hscic_from_gram(circe_workspace *workspace, const circe__smo
 
 /* ---- both -------------------------------------------------------------------------------------------------------- */
 
+/* With weights: D^1/2 S where it is dense, and the two sides of W where it is not. */
+static circe_status weigh_sides(circe_workspace *workspace, const double *root, circe__smoother *smoother) {
+    int64_t n = smoother->n, r = smoother->rank;
+    for (int64_t e = 0; smoother->dense && e < n * n; e++) smoother->P[e] *= root[e / n];
+    if (smoother->dense) return CIRCE_OK;
+    double *left = circe__take(workspace, CIRCE__SLOT_SMOOTHER_Z, 2 * n * circe__roomy(r), sizeof *left);
+    if (left == NULL) return CIRCE_ERR_MEMORY;
+    double *right = left + n * r;
+    for (int64_t e = 0; e < n * r; e++) {
+        double of = root[e / r];
+        left[e] = of * smoother->P[e];
+        right[e] = of > 0.0 ? smoother->P[e] / of : 0.0;
+    }
+    smoother->left = left;
+    smoother->right = right;
+    return CIRCE_OK;
+}
+
 static circe_status smooth_y(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *y,
                              const circe_batch_options *options, circe_dtype dtype, circe__smoother *smoother) {
     circe__points points;
@@ -198,7 +225,8 @@ static circe_status smooth_y(circe_workspace *workspace, const circe_kernel *ker
                                    circe__batch_tolerance(options->tolerance, dtype)};
     circe_status status = circe__points_take(workspace, CIRCE__SLOT_Y, kernel_y, y, 0, "y", &points);
     if (status != CIRCE_OK) return status;
-    return circe__smoother_make(workspace, CIRCE__SLOT_SMOOTHER_Y, &points, &how, "y", smoother);
+    status = circe__smoother_make(workspace, CIRCE__SLOT_SMOOTHER_Y, &points, &how, "y", smoother);
+    return status == CIRCE_OK && points.root != NULL ? weigh_sides(workspace, points.root, smoother) : status;
 }
 
 static circe_status hscic_work(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
@@ -210,7 +238,10 @@ static circe_status hscic_work(circe_workspace *workspace, const circe_kernels *
     circe_status status = smooth_y(workspace, kernels->y, y, options, witness->dtype, &smoother);
     if (status == CIRCE_OK) status = circe__points_take(workspace, CIRCE__SLOT_Z, kernels->z, z, 0, "z", &points);
     if (status != CIRCE_OK) return status;
-    if (!smoother.dense) { /* 4 n q r^2 operations against 8 n^2 r in float64, which take twice as long as in float32 */
+    points.root = NULL; /* K_zz itself */
+    if (!smoother.dense &&
+        workspace->n_weights ==
+            0) { /* 4 n q r^2 operations against 8 n^2 r in float64, which take twice as long as in float32 */
         int64_t worth = witness->dtype == CIRCE_FLOAT32 ? 4 * n : 2 * n;
         int64_t most = circe__min(n, worth / circe__max(smoother.rank, 1));
         double tolerance = circe__batch_tolerance(options->tolerance, witness->dtype);

@@ -16,17 +16,19 @@ const char *circe_hsic_estimator_name(circe_hsic_estimator estimator) {
     return "unknown";
 }
 
-static circe_status check_hsic(circe_hsic_estimator estimator, const circe_kernel *kernel_z, const circe_mat *z) {
+static circe_status check_hsic(const circe_workspace *workspace, circe_hsic_estimator estimator,
+                               const circe_kernel *kernel_z, const circe_mat *z) {
     circe_status status = circe__check_data(z, "z", 1);
+    if (status == CIRCE_OK) status = circe__check_weights(workspace, z->rows);
     if (status != CIRCE_OK) return status;
     if (kernel_z == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "the kernel of z must not be NULL");
     if (estimator != CIRCE_HSIC_BIASED && estimator != CIRCE_HSIC_UNBIASED)
         return circe_fail(CIRCE_ERR_ARGUMENT, "HSIC estimator %d is neither biased nor ustat", (int)estimator);
-    int64_t least = estimator == CIRCE_HSIC_UNBIASED ? 4 : 2;
-    if (z->rows < least)
+    int64_t least = estimator == CIRCE_HSIC_UNBIASED ? 4 : 2, rows = circe__counted(workspace, z->rows);
+    if (rows < least)
         return circe_fail(CIRCE_ERR_SHAPE, "%s HSIC needs at least %lld rows; there %s %lld",
-                          circe_hsic_estimator_name(estimator), (long long)least, z->rows == 1 ? "is" : "are",
-                          (long long)z->rows);
+                          circe_hsic_estimator_name(estimator), (long long)least, rows == 1 ? "is" : "are",
+                          (long long)rows);
     return CIRCE_OK;
 }
 
@@ -41,15 +43,15 @@ static circe_status hsic_weights(circe_workspace *workspace, const circe_kernel 
     bool biased = estimator == CIRCE_HSIC_BIASED;
     circe_status status = circe__product(workspace, kernel_z, z, "z", &constant, 1.0, &w->Q, sums);
     if (status != CIRCE_OK) return status;
-    w->shifted = circe__estimator_shift(biased ? CIRCE_CENTERED : CIRCE_USTAT, sums, NULL, &w->Q, &w->shift);
-    if (biased) w->shift.scale = 1.0 / ((double)n * (double)n);
+    w->shifted =
+        circe__estimator_shift(workspace, biased ? CIRCE__CENTERED_SQUARE : CIRCE_USTAT, sums, NULL, &w->Q, &w->shift);
     return CIRCE_OK;
 }
 
 circe_status circe_witness_hsic(circe_workspace *workspace, const circe_kernel *kernel_z, const circe_mat *z,
                                 circe_hsic_estimator estimator, circe_mat *witness) {
     if (workspace == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
-    circe_status status = check_hsic(estimator, kernel_z, z);
+    circe_status status = check_hsic(workspace, estimator, kernel_z, z);
     if (status == CIRCE_OK) status = circe__check_mat(witness, "witness", 1);
     if (status == CIRCE_OK) status = circe__check_output(witness, z->rows, z->rows, witness->dtype, "witness");
     if (status != CIRCE_OK) return status;
@@ -62,8 +64,9 @@ circe_status circe_witness_hsic(circe_workspace *workspace, const circe_kernel *
 circe_status circe_measure_hsic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
                                 const circe_mat *z, circe_hsic_estimator estimator, double *value, circe_mat *grad) {
     circe__weights w = {0};
-    if (kernels == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "kernels must not be NULL");
-    circe_status status = check_hsic(estimator, kernels->z, z);
+    if (workspace == NULL || kernels == NULL)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "workspace and kernels must not be NULL");
+    circe_status status = check_hsic(workspace, estimator, kernels->z, z);
     if (status == CIRCE_OK) status = circe__begin_measure(workspace, x, z->rows, &w.Q);
     if (status == CIRCE_OK) status = hsic_weights(workspace, kernels->z, z, estimator, &w);
     if (status == CIRCE_OK) status = circe__contract(workspace, kernels->x, x, &w.Q, circe__shift_of(&w), value, grad);

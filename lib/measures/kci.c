@@ -44,7 +44,10 @@ static circe_status kci_witness(circe_workspace *workspace, const circe_kernels 
     circe_status status = kci_zeta(workspace, kernels, y, z, options, witness->dtype, &zeta);
     status = circe__threads_finish(previous, status);
     if (status != CIRCE_OK) return status;
-    return circe__product(workspace, kernels->y, y, "y", &zeta, 1.0 / (double)y->rows, witness, NULL);
+    status = circe__product(workspace, kernels->y, y, "y", &zeta, 1.0 / (double)circe__counted(workspace, y->rows),
+                            witness, NULL);
+    if (status == CIRCE_OK) circe__weigh_by_roots(workspace, witness);
+    return status;
 }
 
 circe_status circe_witness_kci(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,

@@ -77,8 +77,10 @@ static circe_status make_sides(circe_workspace *workspace, const circe__smoother
 /* F (q, n) in the slot FACTOR with K_x ~ F'F, rows centred; `thin` is false if x has too high a rank for it. */
 static circe_status factor_x(const circe__normalized *m, const circe__points *x, double **F, int64_t *q, bool *thin) {
     int64_t most = circe__min(circe__max(m->n / SMALLEST_RATIO, 1), MOST_RANK);
-    circe_status status =
-        circe__points_try(m->workspace, x, m->asked > 0.0 ? m->asked : tolerance_x, most, true, "x", F, q);
+    double tolerance = m->asked > 0.0 ? m->asked : tolerance_x;
+    *thin = true;
+    if (x->root != NULL) return circe__points_factor(m->workspace, x, tolerance, HUGE_VAL, true, "x", F, q);
+    circe_status status = circe__points_try(m->workspace, x, tolerance, most, true, "x", F, q);
     *thin = *q >= 0;
     return status;
 }
@@ -137,7 +139,9 @@ static circe_status values_blocks(circe_workspace *workspace, const sides *s, co
 static circe_status lowrank_witness(circe_workspace *workspace, const sides *s, double value, double den,
                                     circe_mat *witness) {
     const circe__algebra *algebra = workspace->context->backend->algebra;
+    const double *root = circe__roots_of(workspace);
     int64_t n = s->n, r = s->r, size = circe__min(BLOCK, n);
+    double rows_counted = (double)circe__counted(workspace, n);
     double *block = circe__take(workspace, CIRCE__SLOT_GRAM_X, size * (n + circe__roomy(r)), sizeof *block);
     if (block == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t i = 0; i < n; i++)
@@ -147,7 +151,8 @@ static circe_status lowrank_witness(circe_workspace *workspace, const sides *s, 
         algebra->gemm(0, 1, rows, cols, r, 1.0 / den, s->A + i0 * r, r, s->T, r, 0.0, block, cols);
         for (int64_t i = 0; i < rows; i++) {
             double *row = block + i * cols;
-            for (int64_t j = 0; j <= i0 + i; j++) row[j] += value / den / (double)n;
+            for (int64_t j = 0; j <= i0 + i; j++)
+                row[j] += value / den / rows_counted * (root != NULL ? root[i0 + i] * root[j] : 1.0);
             row[i0 + i] -= value / den;
             circe__write_lower(row, i0 + i, witness);
         }
@@ -173,6 +178,7 @@ static circe_status kpc_lowrank(const circe__normalized *m, const circe__smoothe
     if (m->grad == NULL) return CIRCE_OK;
     status = circe__begin_measure(workspace, m->x, m->n, &witness);
     if (status == CIRCE_OK) status = lowrank_witness(workspace, &s, *m->value, den, &witness);
+    if (status == CIRCE_OK) circe__weigh_by_roots(workspace, &witness);
     if (status == CIRCE_OK) status = circe__contract(workspace, m->kernels->x, m->x, &witness, NULL, &unused, m->grad);
     return status;
 }
@@ -191,7 +197,11 @@ static circe_status as_matrix(circe_workspace *workspace, const circe__smoother 
 }
 
 /* Lower triangles of M M and N N - 11'/n, from matrices that become M and N. */
-static void square_both(const circe__algebra *algebra, int64_t n, double *S_y, double *S_yz, double *MM, double *NN) {
+static void square_both(const circe_workspace *workspace, int64_t n, double *S_y, double *S_yz, double *MM,
+                        double *NN) {
+    const circe__algebra *algebra = workspace->context->backend->algebra;
+    const double *root = circe__roots_of(workspace);
+    double share = 1.0 / (double)circe__counted(workspace, n);
     for (int64_t e = 0; e < n * n; e++) {
         S_yz[e] = S_y[e] - S_yz[e];
         S_y[e] = -S_y[e];
@@ -200,7 +210,7 @@ static void square_both(const circe__algebra *algebra, int64_t n, double *S_y, d
     algebra->gram_update(n, n, S_yz, n, 0.0, MM, n);
     algebra->gram_update(n, n, S_y, n, 0.0, NN, n);
     for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j <= i; j++) NN[i * n + j] -= 1.0 / (double)n;
+        for (int64_t j = 0; j <= i; j++) NN[i * n + j] -= root != NULL ? share * root[i] * root[j] : share;
 }
 
 /* <A, K>, both symmetric, of A the lower triangle. */
@@ -224,7 +234,7 @@ static circe_status kpc_dense(const circe__normalized *m, const circe__smoother 
     if (status == CIRCE_OK) status = circe__points_gram(workspace, &x, true, K);
     if (status != CIRCE_OK) return status;
     double *NN = MM + n * n;
-    square_both(workspace->context->backend->algebra, n, S_y, S_yz, MM, NN);
+    square_both(workspace, n, S_y, S_yz, MM, NN);
     double den = dot_lower(NN, K, n);
     if (!divide(&x, dot_lower(MM, K, n), den, m->value)) return circe__normalized_nothing(m);
     if (m->grad == NULL) return CIRCE_OK;
@@ -234,6 +244,7 @@ static circe_status kpc_dense(const circe__normalized *m, const circe__smoother 
         for (int64_t j = i * n; j <= i * n + i; j++) MM[j] = (MM[j] - *m->value * NN[j]) / den;
         circe__write_lower(MM + i * n, i, &witness);
     }
+    circe__weigh_by_roots(workspace, &witness);
     return circe__contract(workspace, m->kernels->x, m->x, &witness, NULL, &unused, m->grad);
 }
 

@@ -11,13 +11,18 @@ circe_status circe__check_estimator(circe_estimator estimator, int64_t n);
 
 /* Q as the loops write it: times `scale`, with its row sums where they are needed. */
 bool circe__needs_sums(circe_estimator estimator);
-double circe__product_scale(circe_estimator estimator, int64_t n);
+double circe__product_scale(const circe_workspace *workspace, circe_estimator estimator, int64_t n);
+
+/* Centered, over B^2 instead of B(B-1): HSIC's. */
+#define CIRCE__CENTERED_SQUARE ((circe_estimator)5)
 
 /* What turns that Q into the estimator's G. `sums` (n), the row sums of Q with its `diagonal` (n; NULL: it is looked
  * up), are overwritten and belong to the shift. Returns false if Q is G already (its diagonal, for debiased, was set
- * to 0). */
-bool circe__estimator_shift(circe_estimator estimator, double *sums, const double *diagonal, circe_mat *Q,
-                            circe__shift *shift);
+ * to 0). With weights of the workspace it makes Q G, and returns false. */
+bool circe__estimator_shift(circe_workspace *workspace, circe_estimator estimator, double *sums, const double *diagonal,
+                            circe_mat *Q, circe__shift *shift);
+/* Lower triangle of the witness times the roots of both rows' weights, if there are weights. */
+void circe__weigh_by_roots(const circe_workspace *workspace, circe_mat *witness);
 
 /* A witness in the making: Q, and what turns it into G where that is still to be done. */
 typedef struct circe__weights {

@@ -173,6 +173,13 @@ void circe_measure_set_ranks(circe_measure *m, const circe_ranks *ranks) {
     if (m != NULL) circe_workspace_set_ranks(m->workspace, ranks);
 }
 
+circe_status circe_measure_set_weights(circe_measure *m, const double *weights, int64_t n) {
+    if (m == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure must not be NULL");
+    return circe_workspace_set_weights(m->workspace, weights, n);
+}
+
+int circe_measure_has_weights(const circe_measure *m) { return m != NULL && m->weights != NULL; }
+
 const circe_cme *circe_measure_mean(const circe_measure *m) { return m == NULL ? NULL : m->mean; }
 
 const char *circe_measure_text(const circe_measure *m) { return m == NULL ? "none" : m->text; }
@@ -326,6 +333,7 @@ static circe_status fit_mean(circe_measure *m, const circe_mat *y, const circe_m
     options.ridge = o->ridge;
     options.n_ridge = o->n_ridge;
     options.seed = o->seed;
+    options.weights = circe__weights_of(m->workspace);
     if (o->method == CIRCE_METHOD_RFF) {
         options.rff_batch = o->rff_features;
         options.rff_pool = 2 * o->rff_features;
@@ -342,15 +350,16 @@ static circe_status fit_exact(circe_measure *m, const circe_mat *y, const circe_
     options.ridge = &m->ridge;
     options.n_ridge = 1;
     options.seed = m->options.seed;
+    options.weights = circe__weights_of(m->workspace);
     return circe_cme_fit(m->context, y, z, m->kernel_y, m->kernel_z, &options, &m->exact);
 }
 
-circe_status circe_measure_fit(circe_measure *m, const circe_mat *y, const circe_mat *z) {
+static circe_status fit(circe_measure *m, const circe_mat *y, const circe_mat *z) {
     circe_kernel *linear = NULL;
-    if (m == NULL || y == NULL || z == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure, y and z must not be NULL");
     if (!regresses(m) || !needs_fit(m)) return CIRCE_OK;
     if (y->rows < 1) return refuse_no_holdout(m);
     circe_status status = check_rows(y, z, "holdout");
+    if (status == CIRCE_OK) status = circe__check_weights(m->workspace, y->rows);
     if (status == CIRCE_OK) status = circe_measure_settle_z(m, z);
     if (status != CIRCE_OK) return status;
     unbind(m);
@@ -359,6 +368,13 @@ circe_status circe_measure_fit(circe_measure *m, const circe_mat *y, const circe
     if (status == CIRCE_OK) status = fit_mean(m, y, z, linear != NULL ? linear : m->kernel_z);
     circe_kernel_destroy(linear);
     return status == CIRCE_OK && m->options.method == CIRCE_METHOD_RFF ? fit_exact(m, y, z) : status;
+}
+
+circe_status circe_measure_fit(circe_measure *m, const circe_mat *y, const circe_mat *z) {
+    if (m == NULL || y == NULL || z == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure, y and z must not be NULL");
+    circe_status status = fit(m, y, z);
+    m->workspace->n_weights = 0; /* used */
+    return status;
 }
 
 /* ---- a data set -------------------------------------------------------------------------------------------------- */
@@ -371,8 +387,9 @@ static void unbind(circe_measure *m) {
     circe_features_destroy(m->own_features);
     circe__free(m->context, m->y);
     circe__free(m->context, m->z);
+    circe__free(m->context, m->weights);
     m->features = m->own_features = NULL;
-    m->y = m->z = NULL;
+    m->y = m->z = m->weights = NULL;
     m->n_rows = -1;
 }
 
@@ -408,8 +425,20 @@ static circe_status keep_rows(circe_measure *m, const circe_mat *y, const circe_
     return status == CIRCE_OK ? copy_rows(m, m->cols_y > 0 ? y : z, m->cols_y, &m->y) : status;
 }
 
-circe_status circe_measure_bind(circe_measure *m, const circe_mat *y, const circe_mat *z) {
-    if (m == NULL || y == NULL || z == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure, y and z must not be NULL");
+/* The weights that were set become those of the data set; equal ones are none. */
+static circe_status keep_weights(circe_measure *m, int64_t rows) {
+    const double *weights = circe__weights_of(m->workspace);
+    circe_status status = circe__check_weights(m->workspace, rows);
+    if (status != CIRCE_OK || weights == NULL) return status;
+    if (circe__uses(m, CIRCE_USES_GCM)) return circe__refuse_weights(m->workspace, "gcm");
+    if (circe__all_equal(weights, rows)) return CIRCE_OK;
+    m->weights = circe__alloc(m->context, rows, sizeof *m->weights);
+    if (m->weights == NULL) return CIRCE_ERR_MEMORY;
+    memcpy(m->weights, weights, (size_t)rows * sizeof *m->weights);
+    return CIRCE_OK;
+}
+
+static circe_status bind_rows(circe_measure *m, const circe_mat *y, const circe_mat *z) {
     circe_status status = check_data_set(m, y, z);
     if (status == CIRCE_OK) status = circe__measure_settle(m, y, z);
     if (status != CIRCE_OK) return status;
@@ -417,6 +446,7 @@ circe_status circe_measure_bind(circe_measure *m, const circe_mat *y, const circ
     m->cols_y = circe__uses(m, CIRCE_USES_Y) ? y->cols : 0;
     m->cols_z = z->cols;
     status = keep_rows(m, y, z);
+    if (status == CIRCE_OK) status = keep_weights(m, z->rows);
     if (status != CIRCE_OK) {
         unbind(m);
         return status;
@@ -424,6 +454,13 @@ circe_status circe_measure_bind(circe_measure *m, const circe_mat *y, const circ
     m->n_rows = z->rows;
     describe(m);
     return CIRCE_OK;
+}
+
+circe_status circe_measure_bind(circe_measure *m, const circe_mat *y, const circe_mat *z) {
+    if (m == NULL || y == NULL || z == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure, y and z must not be NULL");
+    circe_status status = bind_rows(m, y, z);
+    m->workspace->n_weights = 0; /* used */
+    return status;
 }
 
 circe_status circe_measure_bind_features(circe_measure *m, const circe_features *features) {
@@ -435,6 +472,9 @@ circe_status circe_measure_bind_features(circe_measure *m, const circe_features 
     circe_status status = circe_features_get(features, &y, NULL);
     if (status != CIRCE_OK) return status;
     unbind(m);
+    status = keep_weights(m, y.rows);
+    m->workspace->n_weights = 0; /* used */
+    if (status != CIRCE_OK) return status;
     m->features = features;
     m->n_rows = y.rows;
     describe(m);

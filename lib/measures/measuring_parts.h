@@ -70,6 +70,7 @@ struct circe_measure {
     const circe_features *features;
     circe_features *own_features; /* the same, or NULL: the caller's */
     double *y, *z;                /* (n_rows, cols) of the data set, where batches are gathered; else NULL */
+    double *weights;              /* (n_rows) of the data set; NULL: rows count alike */
     circe__x_kernel *x_kernels;
     int64_t n_x_kernels;
     circe__previous *places;

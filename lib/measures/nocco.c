@@ -60,6 +60,7 @@ static circe_status nocco_lowrank(const circe__normalized *m, const regressions 
     if (status == CIRCE_OK) status = circe__begin_measure(workspace, m->x, n, &witness);
     if (status == CIRCE_OK)
         status = circe__product(workspace, m->kernels->y, m->y, "y", &features, 1.0 / m->how.ridge, &witness, NULL);
+    if (status == CIRCE_OK) circe__weigh_by_roots(workspace, &witness);
     if (status == CIRCE_OK) status = circe__contract(workspace, m->kernels->x, m->x, &witness, NULL, &unused, m->grad);
     return status;
 }

@@ -56,8 +56,10 @@ circe_status circe__normalized_begin(circe_workspace *workspace, const circe_ker
     if (status == CIRCE_OK) status = check_variable(workspace, kernels->z, z, y->rows, "z");
     if (status == CIRCE_OK && grad != NULL) status = circe__check_output(grad, x->rows, x->cols, x->dtype, "grad");
     if (status == CIRCE_OK) status = check_options(&own);
+    if (status == CIRCE_OK) status = circe__check_weights(workspace, y->rows);
     if (status != CIRCE_OK) return status;
-    circe__smoother_options how = {(double)y->rows * own.epsilon, true, own.method, tolerance_of(&own, x->dtype)};
+    circe__smoother_options how = {(double)circe__counted(workspace, y->rows) * own.epsilon, true, own.method,
+                                   tolerance_of(&own, x->dtype)};
     *m = (circe__normalized){workspace, kernels, x, y, z, y->rows, how, own.tolerance, value, grad};
     return CIRCE_OK;
 }

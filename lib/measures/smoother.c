@@ -37,7 +37,8 @@ circe_status circe__points_take(circe_workspace *workspace, circe__slot slot, co
     status = circe__resolve_into(workspace, kernel, mat->cols, name, &factors);
     if (status != CIRCE_OK) return status;
     *points = (circe__points){circe__mat(data, mat->rows, mat->cols, CIRCE_FLOAT64),
-                              {factors, circe_kernel_n_factors(kernel)}};
+                              {factors, circe_kernel_n_factors(kernel)},
+                              circe__roots_of(workspace)};
     circe__copy_mat(mat, &points->mat);
     return CIRCE_OK;
 }
@@ -49,6 +50,7 @@ circe_status circe__points_join(circe_workspace *workspace, circe__slot slot, co
     double *data = circe__take(workspace, slot, n * cols, sizeof *data);
     if (data == NULL) return CIRCE_ERR_MEMORY;
     points->mat = circe__mat(data, n, cols, CIRCE_FLOAT64);
+    points->root = circe__roots_of(workspace);
     circe_mat left = points->mat, right = points->mat;
     left.cols = a->cols;
     right.data = data + a->cols;
@@ -59,6 +61,32 @@ circe_status circe__points_join(circe_workspace *workspace, circe__slot slot, co
 }
 
 /* ---- kernel matrices --------------------------------------------------------------------------------------------- */
+
+/* K (n, n) and F (rows, n) with their columns, and the rows of K, times the roots of the weights. With these the mean
+ * of a row is its part along the roots, sum_j root_j K_ij / sum of weights, times root_i. */
+static void weigh_gram(const double *root, int64_t n, bool centered, double *K, double *part) {
+    double total = 0.0, squares = 0.0;
+    for (int64_t e = 0; e < n * n; e++) K[e] *= root[e / n] * root[e % n];
+    for (int64_t i = 0; centered && i < n; i++) {
+        part[i] = 0.0;
+        for (int64_t j = 0; j < n; j++) part[i] += root[j] * K[i * n + j];
+        squares += root[i] * root[i];
+        total += root[i] * part[i];
+    }
+    for (int64_t i = 0; centered && i < n; i++)
+        for (int64_t j = 0; j < n; j++)
+            K[i * n + j] += (root[i] * root[j] * (total / squares) - root[i] * part[j] - part[i] * root[j]) / squares;
+}
+
+static void weigh_rows(const double *root, int64_t rows, int64_t n, bool centered, double *F) {
+    double squares = 0.0;
+    for (int64_t i = 0; i < n; i++) squares += root[i] * root[i];
+    for (int64_t k = 0; k < rows; k++) {
+        double part = 0.0, *row = F + k * n;
+        for (int64_t i = 0; i < n; i++) part += root[i] * (row[i] *= root[i]);
+        for (int64_t i = 0; centered && i < n; i++) row[i] -= root[i] * (part / squares);
+    }
+}
 
 /* K of a batch about its means in feature space: rows, their means first, then the columns of each. */
 typedef struct centring {
@@ -99,7 +127,10 @@ circe_status circe__points_gram(circe_workspace *workspace, const circe__points 
     if (scratch == NULL) return CIRCE_ERR_MEMORY;
     circe_mat out = circe__mat(K, n, n, CIRCE_FLOAT64);
     circe__gram(context, points->kernel, &points->mat, &points->mat, &out, scratch);
-    if (centered) center_gram(K, n, scratch);
+    if (points->root != NULL)
+        weigh_gram(points->root, n, centered, K, scratch);
+    else if (centered)
+        center_gram(K, n, scratch);
     return CIRCE_OK;
 }
 
@@ -133,6 +164,15 @@ static void center_rows(double *F, int64_t rows, int64_t n) {
     enum { LEAST = 32768 };
     table t = {F, n, 0.0};
     circe__run_ranges(circe__threads_bracketed(), rows, LEAST / n + 1, run_center, &t);
+}
+
+/* What becomes of a finished factor F (rows, n). */
+static void finish_rows(const circe__points *points, double *F, int64_t rows, bool centered) {
+    int64_t n = points->mat.rows;
+    if (points->root != NULL)
+        weigh_rows(points->root, rows, n, centered, F);
+    else if (centered)
+        center_rows(F, rows, n);
 }
 
 /* One attempt with `capacity` rows. */
@@ -176,7 +216,7 @@ circe_status circe__points_try(circe_workspace *workspace, const circe__points *
     circe_status status = factor_upto(workspace, points, tolerance, HUGE_VAL, most, true, name, &result);
     *F = workspace->blocks[CIRCE__SLOT_FACTOR];
     *rank = result.complete ? result.rank : -1;
-    if (centered && *rank > 0) center_rows(*F, *rank, points->mat.rows);
+    if (*rank > 0) finish_rows(points, *F, *rank, centered);
     return status;
 }
 
@@ -188,7 +228,7 @@ circe_status circe__points_factor(circe_workspace *workspace, const circe__point
     if (status != CIRCE_OK) return status;
     *F = workspace->blocks[CIRCE__SLOT_FACTOR];
     *rank = result.rank;
-    if (centered) center_rows(*F, *rank, n);
+    finish_rows(points, *F, *rank, centered);
     return CIRCE_OK;
 }
 
@@ -252,7 +292,7 @@ static circe_status make_lowrank(circe_workspace *workspace, circe__slot slot, d
     }
     int64_t rank = r - first;
     algebra->gemm(1, 1, n, rank, r, 1.0, F, n, V + first * r, r, 0.0, P, circe__max(rank, 1));
-    *smoother = (circe__smoother){.n = n, .rank = rank, .P = P, .t = t + first};
+    *smoother = (circe__smoother){.n = n, .rank = rank, .P = P, .left = P, .right = P, .t = t + first};
     return CIRCE_OK;
 }
 
@@ -279,7 +319,7 @@ circe_status circe__smoother_make(circe_workspace *workspace, circe__slot slot, 
         return refuse_ridge(options->ridge, least_ridge(result.trace), name);
     if (automatic && !result.complete) return make_dense(workspace, slot, points, options, name, smoother);
     double *F = workspace->blocks[CIRCE__SLOT_FACTOR];
-    if (options->centered) center_rows(F, result.rank, n);
+    finish_rows(points, F, result.rank, options->centered);
     int64_t capacity = n <= WHOLE_RANK ? most : result.rank;
     return make_lowrank(workspace, slot, F, n, result.rank, capacity, options->ridge, options->tolerance, smoother);
 }

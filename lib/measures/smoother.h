@@ -5,10 +5,14 @@
 #include "circe/cme.h"
 #include "kernels/kernels.h"
 
-/* Points with their kernel, float64; the kernel's factors live in the workspace's slot FACTORS. */
+/* Points with their kernel, float64; the kernel's factors live in the workspace's slot FACTORS. With weights of the
+ * workspace, each row of features is multiplied by the root of its weight, so that sums over rows are weighted ones:
+ * the kernel matrix is D^1/2 K D^1/2 and its factor F D^1/2, D = diag(w). The constant function is then the vector of
+ * the roots, and centring takes out the part along it. */
 typedef struct circe__points {
     circe_mat mat;
     circe__factors kernel;
+    const double *root; /* (n); NULL: no weights */
 } circe__points;
 
 /* Checks a variable of n rows (n = 0: any), and copies it to float64 in the slot. */
@@ -32,6 +36,7 @@ typedef struct circe__smoother {
     int64_t n, rank;
     bool dense;
     double *P;
+    const double *left, *right; /* low rank: P; with weights, HSCIC's D^1/2 P and D^-1/2 P */
     double *t;
 } circe__smoother;
 

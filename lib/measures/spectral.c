@@ -93,9 +93,15 @@ static circe_status spectral_gradient(circe_workspace *workspace, const circe_ke
     void *data = circe__take(workspace, CIRCE__SLOT_WITNESS, n * n, circe_dtype_size(x->dtype));
     if (data == NULL) return CIRCE_ERR_MEMORY;
     circe_mat witness = circe__mat(data, n, n, x->dtype);
-    double scale = lambda > 0.0 ? 1.0 / (2.0 * (double)n * lambda * sqrt(lambda)) : 0.0;
+    double rows = (double)circe__counted(workspace, n);
+    double scale = lambda > 0.0 ? 1.0 / (2.0 * rows * lambda * sqrt(lambda)) : 0.0;
     rank_one_witness(w, scale, &witness);
     return circe__contract(workspace, kernel_x, x, &witness, NULL, &unused, grad);
+}
+
+static void weigh(const circe_workspace *workspace, int64_t n, double *Q) {
+    const double *w = circe__weights_of(workspace);
+    for (int64_t e = 0; w != NULL && e < n * n; e++) Q[e] *= w[e / n] * w[e % n];
 }
 
 circe_status circe_measure_circe_spectral(circe_workspace *workspace, const circe_cme *cme,
@@ -113,7 +119,8 @@ circe_status circe_measure_circe_spectral(circe_workspace *workspace, const circ
     if (y->rows != n)
         return circe_fail(CIRCE_ERR_SHAPE, "x has %lld rows and y has %lld; they must be the same points", (long long)n,
                           (long long)y->rows);
-    if (grad != NULL) status = circe__check_output(grad, n, x->cols, x->dtype, "grad");
+    status = circe__check_weights(workspace, n);
+    if (status == CIRCE_OK && grad != NULL) status = circe__check_output(grad, n, x->cols, x->dtype, "grad");
     if (status == CIRCE_OK)
         status = circe__memory_check(workspace->context, 8.0 * 10.0 * (double)n * (double)n,
                                      "the spectral norm, which is dense in the batch,", "use a smaller batch");
@@ -122,10 +129,11 @@ circe_status circe_measure_circe_spectral(circe_workspace *workspace, const circ
     circe_mat Q = circe__mat(s.Q, n, n, CIRCE_FLOAT64);
     int previous = circe__threads_begin(workspace->context);
     status = circe__quadratic(workspace, cme, y, z, &Q);
+    weigh(workspace, n, s.Q);
     if (status == CIRCE_OK) status = factor_gram(workspace, kernel_x, x, &s, &rank);
     if (status == CIRCE_OK) status = top_pair(workspace->context, n, rank, &s, &lambda);
     if (status == CIRCE_OK) {
-        *value = sqrt(lambda) / (double)n;
+        *value = sqrt(lambda) / (double)circe__counted(workspace, n);
         if (rank == 0) memset(s.w, 0, (size_t)n * sizeof *s.w);
         if (grad != NULL) status = spectral_gradient(workspace, kernel_x, x, s.w, lambda, grad);
     }

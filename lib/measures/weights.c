@@ -42,9 +42,10 @@ circe_status circe__weights_from(circe_workspace *workspace, const circe_kernel 
     int64_t n = points->rows;
     double *sums = circe__take(workspace, CIRCE__SLOT_ROW_SUMS, n, sizeof *sums);
     if (sums == NULL) return CIRCE_ERR_MEMORY;
-    circe_status status = circe__product(workspace, kernel, points, "y", zeta, circe__product_scale(estimator, n),
-                                         &w->Q, circe__needs_sums(estimator) ? sums : NULL);
-    if (status == CIRCE_OK) w->shifted = circe__estimator_shift(estimator, sums, NULL, &w->Q, &w->shift);
+    circe_status status =
+        circe__product(workspace, kernel, points, "y", zeta, circe__product_scale(workspace, estimator, n), &w->Q,
+                       circe__needs_sums(estimator) ? sums : NULL);
+    if (status == CIRCE_OK) w->shifted = circe__estimator_shift(workspace, estimator, sums, NULL, &w->Q, &w->shift);
     return status;
 }
 

@@ -328,6 +328,34 @@ def dropped(**variables):
     return {name: arrays[name][kept] if name in arrays else None for name in variables}, kept
 
 
+def weights_of(values, rows: int) -> np.ndarray:
+    """The weights of so many rows, as float64: numbers, at least 0."""
+    array = read(values, "weights", keep=False)
+    if getattr(array, "categories", None) or array.dtype.kind not in "fiub":
+        raise errors.DTypeError("weights contains text; it must contain numbers")
+    found = np.ascontiguousarray(array, np.float64)
+    if found.shape not in ((rows,), (rows, 1)):
+        raise errors.ShapeError(f"weights have the shape {found.shape}; there are {rows} rows")
+    found = found.reshape(rows)
+    wrong = np.flatnonzero(~((found >= 0) & np.isfinite(found)))
+    if wrong.size:
+        raise errors.DataError(f"the weight of row {wrong[0]} is {found[wrong[0]]}; a weight must be a number, at least 0")
+    if not (found > 0).any():
+        raise errors.DataError("all weights are 0, so no rows are left")
+    return found
+
+
+def weighted(weights, **variables):
+    """(variables without the rows of weight 0, the other weights, which rows are left). None stays None."""
+    arrays = {name: read(values, name) for name, values in variables.items() if values is not None}
+    weights = weights_of(weights, len(next(iter(arrays.values()))))
+    kept = weights > 0
+    for name, array in arrays.items():
+        if len(array) != len(kept):
+            raise errors.ShapeError(f"{name} has {len(array)} rows and weights {len(kept)}; they must be the same points")
+    return {name: arrays[name][kept] if name in arrays else None for name in variables}, weights[kept], kept
+
+
 def result(shape, dtype):
     """(view, array) of a new array for a result."""
     array = np.empty(shape, dtype)

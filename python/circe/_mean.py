@@ -143,12 +143,16 @@ class ConditionalMean:
 
     # ---- fitting
 
-    def fit(self, y, z) -> "ConditionalMean":
-        """y (M,) or (M, d_y) and z (M,) or (M, d_z): the same points. Computes in float64."""
+    def fit(self, y, z, weights=None) -> "ConditionalMean":
+        """y (M,) or (M, d_y) and z (M,) or (M, d_z): the same points. weights (M,): what each row counts, at least 0; only
+        their ratios matter, and a row of weight 0 is left out. Computes in float64."""
         if _arrays.drops(self.missing):
-            y, z = _arrays.dropped(y=y, z=z)[0].values()
+            y, z, weights = _arrays.dropped(y=y, z=z, weights=weights)[0].values()
+        if weights is not None:
+            rows, weights, _ = _arrays.weighted(weights, y=y, z=z)
+            y, z = rows.values()
         try:
-            keep_y, keep_z = self._fit(y, z)
+            keep_y, keep_z = self._fit(y, z, weights)
         except errors.DataError as error:
             raise _arrays.explained(error, {"y": y, "z": z}) from None
         self._categories = {"y": _columns.categories(keep_y), "z": _columns.categories(keep_z)}
@@ -157,12 +161,13 @@ class ConditionalMean:
             warnings.warn(text, FitWarning, stacklevel=2)
         return self
 
-    def _fit(self, y, z):
+    def _fit(self, y, z, weights=None):
         """Fits and adopts the model. Returns the arrays that were viewed."""
         mat_y, keep_y = _arrays.view(y, "y")
         mat_z, keep_z = _arrays.view(z, "z")
         context, library = _runtime.context(), _native.library()
         options, keep_grids = self._options()
+        options.weights = None if weights is None else weights.ctypes.data
         text_y, text_z = _columns.kernel_of(self.kernel_y, keep_y), _columns.kernel_of(self.kernel_z, keep_z)
         kernel_z = _kernels.bound(context, text_z, self.sigma2_z, mat_z, "z")
         if isinstance(self.sigma2_y, str):
@@ -209,10 +214,10 @@ class ConditionalMean:
         _columns.refuse_unseen(array, known, values, variable)
         return array
 
-    def _fit_quietly(self, y, z) -> None:
+    def _fit_quietly(self, y, z, weights=None) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FitWarning)
-            self.fit(y, z)
+            self.fit(y, z, weights)
 
     def _options(self):
         options = _native.CmeOptions()

@@ -2,7 +2,8 @@
 
 Each function takes x, y, z as (n,) or (n, columns), avoids copies where possible, and returns a Measurement. It computes
 in the dtype of x, or in `dtype`. missing="drop" leaves out rows with a missing cell in any variable (NaN, None, a mask,
-NA). The defaults are those of the command `circe measure`.
+NA). weights (n,): what each row counts, at least 0; only their ratios matter, and a row of weight 0 is left out. gcm takes
+none. The defaults are those of the command `circe measure`.
 """
 
 from __future__ import annotations
@@ -84,6 +85,8 @@ def transform(values, kind: str = "normal-scores") -> np.ndarray:
     return found
 
 
+_transform = transform  # options have this name too
+
 _LONG = 256  # rows; with fewer, no measure takes long
 _at_once = contextlib.nullcontext()
 
@@ -96,27 +99,29 @@ def _long(x):
 
 
 def _options_of_rows(*own: str) -> Callable[[Callable[..., Measurement]], Callable[..., Measurement]]:
-    """Gives a measure the options `missing` and, if `own` names it, `transform`: both need the rows of all data."""
+    """Gives a measure the options `missing` and, if `own` names them, `transform` and `weights`: they need the rows of all
+    data."""
 
     def decorate(function: Callable[..., Measurement]) -> Callable[..., Measurement]:
         signature = inspect.signature(function)
         variables = [name for name in signature.parameters if name in ("x", "y", "z")]
-        words = {name: default for name, default in (("transform", "none"), ("missing", "refuse"))
+        words = {name: default for name, default in (("transform", "none"), ("missing", "refuse"), ("weights", None))
                  if name in (*own, "missing")}
 
         @functools.wraps(function)
         def measured(*given, **options):
-            if "missing" not in options and "transform" not in options:  # the common case is quick
+            if not words.keys() & options.keys():  # the common case is quick
                 try:
                     with _long(given[0] if given else options.get("x")):
                         return function(*given, **options)
                 except errors.DataError as error:
                     found = {**dict(zip(signature.parameters, given)), **options}
                     raise _arrays.explained(error, {name: found.get(name) for name in variables}) from None
-            missing, kind = options.pop("missing", "refuse"), options.pop("transform", "none") if own else "none"
-            return _measured_rows(function, {**dict(zip(signature.parameters, given)), **options}, variables, missing, kind)
+            of_rows = {**words, **{name: options.pop(name) for name in words if name in options}}
+            return _measured_rows(function, {**dict(zip(signature.parameters, given)), **options}, variables, **of_rows)
 
-        more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation="str")
+        more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default,
+                                  annotation="str" if default else inspect.Parameter.empty)
                 for name, default in words.items()]
         setattr(measured, "__signature__", signature.replace(parameters=[*signature.parameters.values(), *more]))
         return measured
@@ -124,18 +129,31 @@ def _options_of_rows(*own: str) -> Callable[[Callable[..., Measurement]], Callab
     return decorate
 
 
-def _measured_rows(function, options: dict, variables: Sequence[str], missing: str, kind: str) -> Measurement:
-    """The measure of complete rows, or of ranks."""
-    given, kept = {name: options[name] for name in variables if name in options}, None
+def _measured_rows(function, options: dict, variables: Sequence[str], missing: str = "refuse", transform: str = "none",
+                   weights=None) -> Measurement:
+    """The measure of complete rows, of ranks, or of weighted rows."""
+    given, kept, kind = {name: options[name] for name in variables if name in options}, None, transform
     if _arrays.drops(missing):
-        given, kept = _arrays.dropped(**given)
+        given, kept = _arrays.dropped(**given, weights=weights)
+        weights = given.pop("weights")
+    if weights is not None:
+        given, weights, positive = _arrays.weighted(weights, **given)
+        if kept is not None:
+            kept[np.flatnonzero(kept)] = positive
+        else:
+            kept = positive
     if _native.choice(_native.TRANSFORMS, "transform", kind):
         if options.get("mean") is not None or options.get("previous") is not None or options.get("grad"):
             raise errors.ArgumentError("transform ranks all rows together, and has no gradient: it does not go with mean, "
                                        "previous or grad")
-        given = {name: None if values is None else transform(values, kind) for name, values in given.items()}
-    with _long(given["x"]):
-        found = function(**{**options, **given})
+        given = {name: None if values is None else _transform(values, kind) for name, values in given.items()}
+    context = _runtime.context()
+    context.weights = weights
+    try:
+        with _long(given["x"]):
+            found = function(**{**options, **given})
+    finally:
+        context.weights = None
     if kept is not None and found.grad is not None:  # rows that are left out have no gradient
         grad = np.zeros((len(kept), *found.grad.shape[1:]), found.grad.dtype)
         grad[kept], found.grad = found.grad, grad
@@ -181,11 +199,14 @@ def _object(context: _runtime.Context, kind: str, kernels: tuple, mean, features
 def _found(kind: str, views: dict, kernels: tuple, grad: bool, numbers: tuple = (), mean: Optional[ConditionalMean] = None,
            estimator: Optional[str] = None, chosen: Optional[dict] = None) -> Measurement:
     """The measure of views: (matrix, array) by variable."""
-    (measure, alive), (mat_x, x) = _object(_runtime.context(), kind, kernels, mean, None, numbers), views["x"]
+    context = _runtime.context()
+    (measure, alive), (mat_x, x), weights = _object(context, kind, kernels, mean, None, numbers), views["x"], context.weights
     mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
     value = ctypes.c_double()
     mat_y = views["y"][0] if "y" in views else _NO_VIEW
     with _at_once if mean is None else mean.model.guard:
+        if weights is not None:
+            _native.check(_native.library().circe_measure_set_weights(measure.pointer, weights.ctypes.data, len(weights)))
         status = _native.library().circe_measure_points(measure.pointer, mat_x, mat_y, views["z"][0], value, mat_grad)
     if status:
         raise _native.fail(status)
@@ -212,7 +233,7 @@ def _how(method: str, tolerance: Optional[float]) -> tuple:
             ("tolerance", 0.0 if tolerance is None else _kernels.positive(tolerance, "tolerance")))
 
 
-@_options_of_rows()
+@_options_of_rows("weights")
 def circe(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
           estimator: str = "ustat", grad: bool = False, dtype=None) -> Measurement:
     """CIRCE: does x say something about z that y does not? 0 if it does not.
@@ -263,7 +284,7 @@ def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelL
     return Measurement("circe", estimator, value.value, gradient, len(x))
 
 
-@_options_of_rows()
+@_options_of_rows("weights")
 def spectral(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
              grad: bool = False, dtype=None) -> Measurement:
     """The largest singular value of CIRCE's operator: only the strongest direction counts. It is never 0 on a sample, and its
@@ -278,7 +299,7 @@ def spectral(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian
     return _given_mean("circe-spectral", x, y, z, mean, kernel_x, sigma2_x, grad, dtype)
 
 
-@_options_of_rows("transform")
+@_options_of_rows("transform", "weights")
 def hsic(x, z, *, kernel_x: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
          sigma2_z: Sigma2 = "median", estimator: str = "ustat", grad: bool = False, dtype=None) -> Measurement:
     """HSIC: does x depend on z at all? This includes what they share through a third variable. Estimators: ustat (unbiased),
@@ -317,7 +338,7 @@ def _settle(context, y, z, kernel_y, kernel_z_text, sigma2_y, ridge):
         return handle, _kernels.positive(ridge, "ridge"), None
     choice = ConditionalMean(_kernels.text(handle), kernel_z_text, ridge=ridge, sigma2_z=None,
                              sigma2_y=None if isinstance(sigma2_y, str) or _single(sigma2_y) else sigma2_y)
-    choice._fit_quietly(y[1], z[1])
+    choice._fit_quietly(y[1], z[1], context.weights)
     chosen = {"kernel_y": choice.kernel_y_, "ridge": choice.ridge_}
     return _kernels.bound(context, choice.kernel_y_, None, None, "y"), choice.ridge_, chosen
 
@@ -335,7 +356,7 @@ def _regressed(kind: str, x, y, z, kernel_x, kernel_y, kernel_z, sigma2_x, sigma
     return _found(kind, views, (bound_x, bound_y, bound_z), grad, (("ridge", ridge), *_how(method, tolerance)), chosen=chosen)
 
 
-@_options_of_rows("transform")
+@_options_of_rows("transform", "weights")
 def hscic(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_x: KernelLike = "gaussian",
           kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
           sigma2_y: Union[Grid, str] = None, sigma2_z: Sigma2 = "median", ridge: Grid = None, method: str = "auto",
@@ -359,7 +380,7 @@ def hscic(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_x: KernelLi
     return _given_mean("hscic", x, y, z, mean, kernel_x, sigma2_x, grad, dtype, (("ridge", ridge), *_how(method, tolerance)))
 
 
-@_options_of_rows("transform")
+@_options_of_rows("transform", "weights")
 def kci(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
         sigma2_x: Sigma2 = "median", sigma2_y: Union[Grid, str] = None, sigma2_z: Sigma2 = "median", ridge: Grid = None,
         method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:
@@ -436,7 +457,7 @@ def _normalized(kind: str, x, y, z, kernels, sigma2, epsilon, method, tolerance,
     return _found(kind, views, bound, grad, (("epsilon", _kernels.positive(epsilon, "epsilon")), *_how(method, tolerance)))
 
 
-@_options_of_rows("transform")
+@_options_of_rows("transform", "weights")
 def nocco(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
           sigma2_x: Sigma2 = "median", sigma2_y: Sigma2 = "median", sigma2_z: Sigma2 = "median", epsilon: float = 1e-3,
           method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:
@@ -452,7 +473,7 @@ def nocco(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = 
                        epsilon, method, tolerance, grad, dtype)
 
 
-@_options_of_rows("transform")
+@_options_of_rows("transform", "weights")
 def kpc(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
         sigma2_x: Sigma2 = "median", sigma2_y: Sigma2 = "median", sigma2_z: Sigma2 = "median", epsilon: float = 1e-3,
         method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:

@@ -47,7 +47,7 @@ mat = struct.Struct("PqqqI4x").pack
 class CmeOptions(ctypes.Structure):
     _fields_ = [("method", c_int), ("sigma2_y", POINTER(c_double)), ("n_sigma2_y", c_int64), ("ridge", POINTER(c_double)),
                 ("n_ridge", c_int64), ("tolerance", c_double), ("max_rank", c_int64), ("force_ridge", c_int),
-                ("seed", c_uint64), ("rff_pool", c_int64), ("rff_batch", c_int64), ("rff_every", c_int64)]
+                ("seed", c_uint64), ("rff_pool", c_int64), ("rff_batch", c_int64), ("rff_every", c_int64), ("weights", c_void_p)]
 
 
 class CmeInfo(ctypes.Structure):
@@ -297,6 +297,7 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_measure_destroy": (None, _handle),
     "circe_measure_set_mean": ("status", _handle, _handle),
     "circe_measure_bind_features": ("status", _handle, _handle),
+    "circe_measure_set_weights": ("status", _handle, c_void_p, c_int64),
     "circe_measure_points": ("status", _handle, _mat, _mat, _mat, _value, _mat),
     "circe_measure_evaluate": ("status", _handle, _index, c_int64, _mat, _value, _mat),
     "circe_batch_options_init": (None, POINTER(BatchOptions)),

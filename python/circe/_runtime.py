@@ -18,7 +18,7 @@ import os
 import signal
 import threading
 from collections import OrderedDict
-from typing import Optional
+from typing import Any, Optional
 
 from . import _native, errors
 
@@ -87,6 +87,7 @@ class Context:
         self.kernels: OrderedDict = OrderedDict()
         self.measures: OrderedDict = OrderedDict()
         self.cuda: OrderedDict = OrderedDict()
+        self.weights: Any = None  # of the rows that are being measured; None: they count alike
 
     def remember(self, key, kernel: Handle) -> Handle:
         """Keeps what was parsed, the latest so many."""

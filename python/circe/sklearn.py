@@ -286,7 +286,7 @@ class InvariantRegressor(RegressorMixin, _InvariantNetwork):
     def fit(self, X, y, sample_weight=None, *, given=None, invariant_to=None) -> "InvariantRegressor":
         """X (n, features); y (n,) or (n, targets): the target. given (n, ...): dependence through it is allowed; None: the
         target itself. invariant_to (n, ...): the prediction must not depend on it once `given` is known; None: train a
-        plain network. sample_weight (n,): what each row counts in the loss, at least 0; None: the same."""
+        plain network. sample_weight (n,): what each row counts, at least 0, in the loss and the regulariser; None: the same."""
         if y is None:
             raise ValueError("This InvariantRegressor requires y to be passed, but the target y is None")
         features = self._features(X, reset=True)
@@ -330,7 +330,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantNetwork):
     def fit(self, X, y, sample_weight=None, *, given=None, invariant_to=None) -> "InvariantClassifier":
         """X (n, features); y (n,): classes. given (n, ...): dependence through it is allowed; None: the class itself.
         invariant_to (n, ...): the prediction must not depend on it once `given` is known; None: train a plain network.
-        sample_weight (n,): what each row counts in the loss, at least 0; None: the same."""
+        sample_weight (n,): what each row counts, at least 0, in the loss and the regulariser; None: the same."""
         if y is None:
             raise ValueError("This InvariantClassifier requires y to be passed, but the target y is None")
         features = self._features(X, reset=True)

@@ -212,7 +212,7 @@ class ResultTest(TrainTest):
 
 
 class RowWeightsTest(TrainTest):
-    """--row-weights: only ratios count, the loss alone sees them, and what is no weight is refused."""
+    """--row-weights: only ratios count, loss and regulariser see them, and what is no weight is refused."""
 
     @classmethod
     def setUpClass(cls):

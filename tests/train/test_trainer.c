@@ -646,7 +646,49 @@ static void refusals(void **state) {
     drop(&o);
 }
 
-TEST_MAIN("trainer", TEST(gradients), TEST(gamma_zero), TEST(no_allocation), TEST(schedules), TEST(steps),
-          TEST(validate_every), TEST(early_stopping), TEST(stopping_with_gamma), TEST(validation), TEST(learns),
-          TEST(classifies), TEST(deterministic), TEST(recorded), TEST(nan_in_target), TEST(diverging),
-          TEST(never_saved), TEST(loss_comes_first), TEST(refusals))
+/* Rows of weight 0 are as good as left out, of the holdout and of the batch: 1e-4, since batches are float32. gcm takes
+ * no weights, and its rows count alike. */
+static void weighted_regularizers(void **state) {
+    (void)state;
+    enum { ROWS = 120, KEPT = ROWS / 2 };
+    circe_context *context = test_context(1);
+    circe_mat y = test_normal(61, ROWS, 1), z = test_normal(62, ROWS, 1), x64 = test_normal(63, ROWS, 1);
+    float weights[ROWS];
+    int64_t kept[KEPT];
+    static const circe_measure_kind kinds[] = {CIRCE_MEASURE_CIRCE, CIRCE_MEASURE_HSCIC, CIRCE_MEASURE_GCM};
+    for (int64_t i = 0; i < ROWS; i++) {
+        weights[i] = i % 2 == 0 ? 2.0f : 0.0f;
+        if (i % 2 == 0) kept[i / 2] = i;
+    }
+    circe_mat some_y = test_rows(&y, kept, KEPT), some_z = test_rows(&z, kept, KEPT),
+              some = test_rows(&x64, kept, KEPT);
+    circe_mat x = test_copy(&x64, CIRCE_FLOAT32), some_x = test_copy(&some, CIRCE_FLOAT32);
+    for (int64_t k = 0; k < COUNT(kinds); k++) {
+        circe_measure *weighted = NULL, *plain = NULL;
+        circe_measure_options options;
+        double value = NAN, expected = NAN;
+        circe_measure_options_init(&options, kinds[k]);
+        options.sigma2_x = 1.0;
+        bool takes = kinds[k] != CIRCE_MEASURE_GCM;
+        train_ok(train_regularizer_weighted(context, &options, &y, &z, weights, &y, &z, weights, &weighted));
+        train_ok(train_regularizer_create(context, &options, takes ? &some_y : &y, takes ? &some_z : &z,
+                                          takes ? &some_y : &y, takes ? &some_z : &z, &plain));
+        assert_int_equal(circe_measure_has_weights(weighted), takes);
+        assert_ok(circe_measure_evaluate(weighted, NULL, ROWS, &x, &value, NULL));
+        assert_ok(circe_measure_evaluate(plain, NULL, takes ? KEPT : ROWS, takes ? &some_x : &x, &expected, NULL));
+        assert_near(value, expected, 1e-4, fabs(expected));
+        circe_measure_destroy(weighted);
+        circe_measure_destroy(plain);
+    }
+    memset(weights, 0, sizeof weights);
+    circe_measure *none = NULL;
+    circe_measure_options options;
+    circe_measure_options_init(&options, CIRCE_MEASURE_CIRCE);
+    assert_refused(train_regularizer_weighted(context, &options, &y, &z, weights, &y, &z, weights, &none),
+                   CIRCE_ERR_VALUE, "fewer than 4 holdout rows");
+}
+
+TEST_MAIN("trainer", TEST(weighted_regularizers), TEST(gradients), TEST(gamma_zero), TEST(no_allocation),
+          TEST(schedules), TEST(steps), TEST(validate_every), TEST(early_stopping), TEST(stopping_with_gamma),
+          TEST(validation), TEST(learns), TEST(classifies), TEST(deterministic), TEST(recorded), TEST(nan_in_target),
+          TEST(diverging), TEST(never_saved), TEST(loss_comes_first), TEST(refusals))

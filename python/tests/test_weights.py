@@ -1,0 +1,194 @@
+"""Weights of rows in measures, fits and audits: NumPy's own formulas, repeated rows, scikit-learn's rates, refusals.
+
+Tolerances: 1e-9 relative, where systems of condition 1e3 are solved in two ways; rates are ratios of sums of a few hundred
+numbers, 1e-12.
+"""
+
+import numpy as np
+import pytest
+
+import circe
+
+RANDOM = np.random.default_rng(7)
+N = 60
+Y = RANDOM.normal(size=N)
+Z = Y + 0.5 * RANDOM.normal(size=N)
+X = np.stack([Z + 0.5 * RANDOM.normal(size=N), RANDOM.normal(size=N)], axis=1)
+W = RANDOM.gamma(1.0, size=N)
+W[::7] = 0
+WIDTHS = {"x": 1.0, "y": 0.5, "z": 0.7}
+
+
+def gram(values, sigma2):
+    rows = np.asarray(values).reshape(len(values), -1)
+    return np.exp(-((rows[:, None] - rows[None]) ** 2).sum(-1) / (2 * sigma2))
+
+
+def normalised():
+    kept = W > 0
+    return kept, W[kept] / W[kept].mean()
+
+
+def grams():
+    kept, w = normalised()
+    return gram(X[kept], WIDTHS["x"]), gram(Y[kept], WIDTHS["y"]), gram(Z[kept], WIDTHS["z"]), w
+
+
+def smoother(K, w, ridge):
+    root = np.sqrt(w)
+    scaled = root[:, None] * K * root
+    return scaled @ np.linalg.inv(scaled + ridge * np.eye(len(w))), root
+
+
+def brute_hsic():
+    K, _, L, w = grams()
+    n = len(w)
+    H = np.eye(n) - np.outer(np.ones(n), w) / n
+    return (np.outer(w, w) * (H @ K @ H.T) * (H @ L @ H.T)).sum() / n**2
+
+
+def brute_hscic():
+    K, Kyy, L, w = grams()
+    S, root = smoother(Kyy, w, 0.1)
+    A = root[:, None] * S / root  # column k: the weights of the conditional mean at y_k
+    value = 0.0
+    for k in range(len(w)):
+        a = A[:, k]
+        value += w[k] / len(w) * (a @ (K * L) @ a - 2 * (a * (K @ a) * (L @ a)).sum() + (a @ K @ a) * (a @ L @ a))
+    return value
+
+
+def brute_kci():
+    K, Kyy, L, w = grams()
+    n, root = len(w), np.sqrt(w)
+    H = np.eye(n) - np.outer(root, root) / n
+    centred = lambda matrix: H @ (root[:, None] * matrix * root) @ H  # noqa: E731
+    R = 0.1 * np.linalg.inv(centred(Kyy) + 0.1 * np.eye(n))
+    return np.trace(R @ centred(K * Kyy) @ R @ R @ centred(L) @ R) / n
+
+
+def brute_kpc():
+    K, Kyy, L, w = grams()
+    n, root = len(w), np.sqrt(w)
+    H = np.eye(n) - np.outer(root, root) / n
+    centred = lambda matrix: H @ (root[:, None] * matrix * root) @ H  # noqa: E731
+    S = lambda matrix: centred(matrix) @ np.linalg.inv(centred(matrix) + n * 1e-3 * np.eye(n))  # noqa: E731
+    M, R = S(Kyy) - S(Kyy * L), np.eye(n) - S(Kyy)
+    return np.trace(M @ centred(K) @ M) / np.trace(R @ centred(K) @ R)
+
+
+KNOWN = dict(sigma2_x=WIDTHS["x"], sigma2_y=WIDTHS["y"], sigma2_z=WIDTHS["z"])
+
+
+def measured(name, weights, **more):
+    if name == "hsic":
+        return circe.hsic(X, Z, sigma2_x=WIDTHS["x"], sigma2_z=WIDTHS["z"], estimator="biased", weights=weights, **more)
+    ridge = {} if name == "kpc" else {"ridge": 0.1}
+    return getattr(circe, name)(X, Y, Z, weights=weights, **KNOWN, **ridge, **more)
+
+
+@pytest.mark.parametrize("name, brute", [("hsic", brute_hsic), ("hscic", brute_hscic), ("kci", brute_kci), ("kpc", brute_kpc)])
+@pytest.mark.parametrize("method", ["dense", "lowrank"])
+def test_formulas(name, brute, method):
+    how = {} if name == "hsic" else {"method": method}
+    assert measured(name, W, **how).value == pytest.approx(brute(), rel=1e-9)
+
+
+def test_weighted_ridge_regression():
+    kept, w = normalised()
+    K = gram(Y[kept], 0.5)
+    for method in ("dense", "lowrank"):
+        mean = circe.ConditionalMean(sigma2_y=0.5, sigma2_z=0.7, ridge=0.2, method=method).fit(Y, Z, weights=W)
+        assert mean.n_rows_ == kept.sum()
+        W1 = np.linalg.solve(w[:, None] * K + 0.2 * np.eye(len(w)), w[:, None] * np.eye(len(w)))  # (DK + ridge)^-1 D
+        cross = gram(np.r_[Y[kept], Y], 0.5)[len(w):, :len(w)] @ W1
+        L = gram(np.r_[Z[kept], Z], 0.7)
+        Kc = (L[len(w):, len(w):] - cross @ L[:len(w), len(w):] - (cross @ L[:len(w), len(w):]).T
+              + cross @ L[:len(w), :len(w)] @ cross.T)
+        features = mean.residual_features(Y, Z)
+        np.testing.assert_allclose(features.zeta @ features.zeta.T, Kc, atol=1e-7)  # directions below 1e-8 are left out
+        value = circe.circe(X, Y, Z, mean, sigma2_x=1.0, estimator="biased", weights=W).value
+        Q = (gram(Y, 0.5) * Kc * gram(X, 1.0))[np.ix_(kept, kept)]
+        assert value == pytest.approx((np.outer(w, w) * Q).sum() / (len(w) * (len(w) - 1)), rel=1e-7)
+
+
+def test_gradient_and_dropped_rows():
+    found = measured("hscic", W, grad=True)
+    assert found.n == (W > 0).sum() and not found.grad[W == 0].any() and found.grad[W > 0].all()
+    holed = Y.copy()
+    holed[3] = np.nan
+    weights = W.copy()
+    weights[3] = 0
+    a = circe.hscic(X, holed, Z, weights=W, missing="drop", ridge=0.1, grad=True, **KNOWN)
+    b = circe.hscic(X, Y, Z, weights=weights, ridge=0.1, grad=True, **KNOWN)
+    assert a.value == pytest.approx(b.value, rel=1e-12)
+    np.testing.assert_allclose(a.grad, b.grad, atol=1e-12)
+    assert circe.hsic(X, Z).value == circe.hsic(X, Z, weights=None).value
+
+
+@pytest.mark.parametrize("weights, error, text", [
+    (np.zeros(N), circe.DataError, "all weights are 0"), (-W - 1, circe.DataError, "row 0"),
+    (np.where(np.arange(N) == 5, np.nan, W), circe.DataError, "row 5"), (W[:-1], circe.ShapeError, "60 rows"),
+    (np.full(N, "a"), circe.DTypeError, "text"), (np.ma.masked_equal(W, 0), circe.CirceError, ""),
+    (np.eye(1, N)[0], circe.ShapeError, "at least")])
+def test_refusals(weights, error, text):
+    with pytest.raises(error, match=text):
+        circe.hsic(X, Z, weights=weights)
+    with pytest.raises(circe.CirceError):
+        circe.ConditionalMean().fit(Y, Z, weights=weights)
+    with pytest.raises(TypeError):
+        circe.gcm(X, Y, Z, weights=W)
+    assert circe.hsic(X, Z).n == N  # nothing stays behind
+
+
+# ---- audits
+
+
+def table():
+    random = np.random.default_rng(1)
+    n = 300
+    repaid = (random.random(n) < 0.4).astype(int)
+    sex = random.choice(["f", "m"], n)
+    score = 1 / (1 + np.exp(-(1.5 * repaid - 0.7 + 0.4 * (sex == "m") + random.normal(size=n))))
+    return {"score": score, "repaid": repaid, "sex": sex, "w": random.integers(0, 4, n) * 0.7}
+
+
+def audited(columns, **options):
+    return circe.audit(columns, prediction="score", target="repaid", sensitive="sex", calibrate=0, **options)
+
+
+def test_audit_is_that_of_repeated_rows():
+    columns = table()
+    copies = np.repeat(np.arange(300), np.rint(columns["w"] / 0.7).astype(int))
+    weighted = audited(columns, weights="w")
+    repeated = audited({name: values[copies] for name, values in columns.items()})
+    for name in ("selection_rate", "true_positive_rate", "false_positive_rate", "precision", "accuracy", "auc",
+                 "root_mean_square_error"):
+        assert weighted.quality[0][name]["value"] == pytest.approx(repeated.quality[0][name]["value"], rel=1e-12)
+    for one, other in zip(weighted.findings[0].gaps, repeated.findings[0].gaps):
+        assert one["gap"] == pytest.approx(other["gap"], rel=1e-12)
+        assert one["upper"] - one["lower"] > other["upper"] - other["lower"]  # copies are not more data
+    assert weighted.n == (columns["w"] > 0).sum()
+    assert weighted.results["weights"]["sum"] == pytest.approx(columns["w"].sum())
+
+
+def test_audit_as_scikit_learn():
+    metrics = pytest.importorskip("sklearn.metrics")
+    columns = table()
+    quality = audited(columns, weights="w").quality[0]
+    y, s, w = columns["repaid"], columns["score"], columns["w"]
+    assert quality["auc"]["value"] == pytest.approx(metrics.roc_auc_score(y, s, sample_weight=w), rel=1e-12)
+    assert quality["accuracy"]["value"] == pytest.approx(metrics.accuracy_score(y, s >= 0.5, sample_weight=w), rel=1e-12)
+    assert quality["precision"]["value"] == pytest.approx(metrics.precision_score(y, s >= 0.5, sample_weight=w), rel=1e-12)
+    rms = np.sqrt(metrics.mean_squared_error(y, s, sample_weight=w))
+    assert quality["root_mean_square_error"]["value"] == pytest.approx(rms, rel=1e-12)
+
+
+def test_audit_refuses():
+    columns = table()
+    for weights, text in ((np.zeros(300), "0 rows have a weight"), (-columns["w"] - 1, "at least 0"),
+                          (columns["sex"], "one column of numbers")):
+        with pytest.raises(circe.CirceError, match=text):
+            audited({**columns, "w": weights}, weights="w")
+    with pytest.raises(circe.CirceError, match="no column 'v'"):
+        audited(columns, weights="v")
