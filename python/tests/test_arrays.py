@@ -144,7 +144,7 @@ HUNDRED = np.random.default_rng(0).normal(size=(3, 100))
     ((value for value in HUNDRED[0]), "x is of type generator; it must be an array"),
     ({"a": HUNDRED[0]}, "x is of type dict; it must be an array"),
     ([10**400] * 100, "x: the number in row 0 is too large for a double"),
-    (HUNDRED[0] + 1j, "x holds complex128; it must hold real numbers"),
+    (HUNDRED[0] + 1j, "x has dtype complex128; it must contain real numbers"),
     (np.arange(100).astype("datetime64[D]"), "must hold real numbers"),
     (HUNDRED[0][:1], "x has 1 rows, y 100 and z 100"),
 ])
@@ -158,7 +158,7 @@ def test_what_is_no_array(values, words):
 @pytest.mark.parametrize("values", [HUNDRED[0] + 1j, np.arange(100).astype("datetime64[D]")], ids=["complex", "dates"])
 def test_what_belongs_to_rows_is_real(name, values):
     """A complex number would lose its imaginary part, and a date become a number of days."""
-    with pytest.raises(circe.DTypeError, match=f"{name} holds .*; it must hold real numbers"):
+    with pytest.raises(circe.DTypeError, match=f"{name} has dtype .*; it must contain real numbers"):
         circe.test(*HUNDRED, method="gcm", **{name: values})
 
 
@@ -194,7 +194,7 @@ def test_arrays_of_pandas_are_read():
 
 def test_queries_of_polars_are_refused():
     polars = pytest.importorskip("polars")
-    with pytest.raises(circe.DTypeError, match=r"x is a LazyFrame, which holds no rows yet: pass x.collect\(\)"):
+    with pytest.raises(circe.DTypeError, match=r"x is a LazyFrame, which contains no rows yet: pass x.collect\(\)"):
         circe.hsic(polars.DataFrame({"a": HUNDRED[0]}).lazy(), HUNDRED[1])
 
 
