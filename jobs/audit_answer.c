@@ -106,14 +106,14 @@ static void add_verdict(cells *list, const circe_audit_result *r, const circe_au
     audit_add_prediction(list, r, f);
     cells_add(list, "%s", audit_attribute(r, f)->name);
     cells_add(list, "%s %s", sign_of(f->decision), circe_audit_decision_name(f->decision));
-    audit_add_effect(list, f->has_effects, &f->effects.kpc);
+    audit_add_effect(list, f->has_effects, f->kpc_above_chance);
     audit_add_p(list, f->p_adjusted);
     audit_add_p(list, f->p_value);
     cells_add(list, "%s", circe_trust_name(f->trust));
 }
 
 static void show_notion(audit_page *w, int64_t k) {
-    static const char *const columns[] = {"prediction", "attribute", "verdict", "KPC (95 % interval)",
+    static const char *const columns[] = {"prediction", "attribute", "verdict", "KPC above chance (95 % interval)",
                                           "adjusted",   "p-value",   "trust"};
     const circe_audit_result *r = w->r;
     const circe_audit_finding *f = audit_at(r, k, 0, 0);

@@ -89,12 +89,8 @@ typedef struct words {
     char *given; /* "": nothing */
 } words;
 
-static void say_effect(const words *w) {
-    const circe_effect *e = &w->f->effects.kpc;
-    char value[32], lower[32], upper[32], chance[32];
-    if (!w->f->has_effects) return;
-    fprintf(w->out, " The attribute explains about %s of the variation in ",
-            audit_percent(e->value, value, sizeof value));
+/* "score", or what of it is to be explained. */
+static void say_unexplained(const words *w) {
     if (w->given[0] == '\0')
         fprintf(w->out, "%s", w->x);
     else if (w->f->notion == CIRCE_NOTION_SEPARATION && w->r->n_given == 0)
@@ -102,9 +98,48 @@ static void say_effect(const words *w) {
     else
         fprintf(w->out, "%s that %s %s unexplained", w->x, w->given,
                 w->r->n_given > 0 && w->f->notion != CIRCE_NOTION_INDEPENDENCE ? "leave" : "leaves");
-    fprintf(w->out, " (KPC; 95 %% interval %s to %s; chance alone would give %s).",
-            audit_percent(e->lower, lower, sizeof lower), audit_percent(e->upper, upper, sizeof upper),
-            audit_percent(e->chance, chance, sizeof chance));
+}
+
+/* "KPC is 4.2 %, and chance alone would give 3.6 %" */
+static void say_chance(const words *w) {
+    const circe_effect *kpc = &w->f->effects.kpc;
+    char value[32], chance[32];
+    fprintf(w->out, "KPC is %s, and chance alone would give %s", audit_percent(kpc->value, value, sizeof value),
+            audit_percent(kpc->chance, chance, sizeof chance));
+}
+
+static void say_effect(const words *w) {
+    const circe_audit_estimate *e = &w->f->kpc_above_chance;
+    char value[32], lower[32], upper[32];
+    if (!w->f->has_effects) return;
+    if (e->value > 0)
+        fprintf(w->out, " The attribute explains about %s of the variation in ",
+                audit_percent(e->value, value, sizeof value));
+    else
+        fputs(" The attribute explains no more than chance would of the variation in ", w->out);
+    say_unexplained(w);
+    if (e->upper > 0)
+        fprintf(w->out, " (KPC above chance; 95 %% interval %s to %s; ", audit_percent(e->lower, lower, sizeof lower),
+                audit_percent(e->upper, upper, sizeof upper));
+    else
+        fputs(" (", w->out);
+    say_chance(w);
+    fputs(").", w->out);
+}
+
+static void say_largest_effect(const words *w) {
+    double upper = w->f->kpc_above_chance.upper;
+    char text[32];
+    if (!w->f->has_effects) return;
+    if (upper > 0)
+        fprintf(w->out,
+                " The data are compatible with an effect of at most %s (KPC above chance, the upper end of its 95 %% "
+                "interval; ",
+                audit_percent(upper, text, sizeof text));
+    else
+        fputs(" The data show no effect beyond chance (", w->out);
+    say_chance(w);
+    fputs(").", w->out);
 }
 
 /* The words name rates of the finding's notion if there are decisions, otherwise means. */
@@ -174,16 +209,11 @@ static void say_otherwise(const words *w) {
 
 static void say_not_found(const words *w) {
     const circe_audit_finding *f = w->f;
-    char p[40], upper[32], chance[32];
+    char p[40];
     fprintf(w->out, "No dependence of %s on %s%s%s was found (p %s%s). This is not a proof that there is none.", w->x,
             w->z, w->given[0] != '\0' ? " beyond " : "", w->given, test_p_equals(f->p_adjusted, p, sizeof p),
             adjusted(w));
-    if (f->has_effects)
-        fprintf(w->out,
-                " The data are compatible with an effect of at most %s (KPC, the upper end of its 95 %% interval; "
-                "chance alone would give %s).",
-                audit_percent(f->effects.kpc.upper, upper, sizeof upper),
-                audit_percent(f->effects.kpc.chance, chance, sizeof chance));
+    say_largest_effect(w);
     say_otherwise(w);
     say_gaps(w);
 }

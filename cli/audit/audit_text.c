@@ -32,12 +32,12 @@ static int widest(const circe_audit_column *columns, int64_t n, int least) {
 static void print_finding(const circe_audit_result *r, const circe_audit_finding *f, int prediction, int attribute) {
     const char *of = audit_prediction(r, f)->name, *on = audit_attribute(r, f)->name;
     char p[32], adjusted[32], kpc[112] = "-";
-    const circe_effect *e = &f->effects.kpc;
+    const circe_audit_estimate *e = &f->kpc_above_chance;
     char value[32], lower[32], upper[32];
     if (f->has_effects)
         snprintf(kpc, sizeof kpc, "%s [%s, %s]", audit_digits(e->value, value, sizeof value),
                  audit_digits(e->lower, lower, sizeof lower), audit_digits(e->upper, upper, sizeof upper));
-    printf("  %-*s  %-*s  %9s  %9s  %-9s  %-22s  %s\n", prediction + continued(of), of, attribute + continued(on), on,
+    printf("  %-*s  %-*s  %9s  %9s  %-9s  %-23s  %s\n", prediction + continued(of), of, attribute + continued(on), on,
            test_p_text(f->p_value, p, sizeof p), test_p_text(f->p_adjusted, adjusted, sizeof adjusted),
            circe_trust_name(f->trust), kpc, circe_audit_decision_name(f->decision));
 }
@@ -59,8 +59,8 @@ static void print_findings(const circe_audit_result *r, int64_t notion) {
     int prediction = widest(r->predictions, r->n_predictions, 10),
         attribute = widest(r->attributes, r->n_attributes, 9);
     print_question(r, audit_at(r, notion, 0, 0));
-    printf("  %-*s  %-*s  %9s  %9s  %-9s  %-22s  %s\n", prediction, "prediction", attribute, "attribute", "p-value",
-           "adjusted", "trust", "KPC, 95 % interval", "verdict");
+    printf("  %-*s  %-*s  %9s  %9s  %-9s  %-23s  %s\n", prediction, "prediction", attribute, "attribute", "p-value",
+           "adjusted", "trust", "KPC above chance [95 %]", "verdict");
     for (int64_t a = 0; a < r->n_attributes; a++) {
         for (int64_t p = 0; p < r->n_predictions; p++)
             print_finding(r, audit_at(r, notion, p, a), prediction, attribute);

@@ -169,6 +169,8 @@ typedef struct circe_audit_finding {
     char *verdict;
     int has_effects, has_calibration;
     circe_effects effects;
+    circe_audit_estimate
+        kpc_above_chance; /* effects.kpc minus its `chance`, at least 0: what limits and verdicts use */
     circe_calibration_draws calibration[CIRCE_AUDIT_DECIDING]; /* one per deciding test */
     circe_effects_along along; /* along the outcome, or for sufficiency along the prediction, if it is a number */
     double measures[CIRCE_AUDIT_MEASURES]; /* named by circe_audit_measure_name; NaN: could not be computed */

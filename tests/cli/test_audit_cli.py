@@ -65,9 +65,11 @@ def gap(rows, name, attribute, smallest=50):
 
 
 class AuditTest(CliTest):
+    def write_people(self, rows):
+        self.write("people.csv", "\n".join([",".join(rows[0])] + [",".join(map(str, r.values())) for r in rows]) + "\n")
+
     def audit(self, rows, prediction="score", target="y", sensitive="group", *options):
-        text = "\n".join([",".join(rows[0])] + [",".join(map(str, r.values())) for r in rows]) + "\n"
-        self.write("people.csv", text)
+        self.write_people(rows)
         return self.as_json("audit", "people.csv", "--prediction", prediction, "--target", target, "--sensitive",
                             sensitive, "--calibrate", "0", "-o", "report", *options)
 
@@ -608,18 +610,39 @@ class GateTest(AuditTest):
     def test_limits(self):
         rows = people(2000, 0.5, 30)
         found = self.audit(rows)["findings"][0]
-        value = {"kpc": found["effects"]["kpc"]["value"], "tpr_gap": self.gaps(found)["true positive rate"]["gap"]}
-        for name in value:
-            for limit, status in ((value[name] + 0.001, 0), (value[name] - 0.001, 3)):
-                result = self.gate("%s>%.6f" % (name, limit))
-                self.assertEqual(result.returncode, status, result.stderr)
-                self.assertEqual("--fail-if" in result.stderr, status == 3)
-                self.assertIn("The report", result.stdout)
-                self.assertEqual("chance alone would give" in result.stdout.replace("\n     ", " ").split("Limits:")[1], name == "kpc")
+        kpc = found["effects"]["kpc"]
+        self.assertAlmostEqual(found["kpc_above_chance"]["value"], kpc["value"] - kpc["chance"], 12)
+        value = {"kpc": kpc["value"] - kpc["chance"], "raw_kpc": kpc["value"],
+                 "tpr_gap": self.gaps(found)["true positive rate"]["gap"]}
+        for limit, status in ((0.001, 0), (-0.001, 3)):
+            result = self.gate(",".join("%s>%.6f" % (name, one + limit) for name, one in value.items()))
+            self.assertEqual(result.returncode, status, result.stderr)
+            self.assertEqual(result.stderr.count("--fail-if"), len(value) if status else 0)
+            self.assertIn("The report", result.stdout)
+        said = " ".join(result.stdout.split("Limits:")[1].split())
+        self.assertIn("kpc above chance is %#.2g" % value["kpc"], said)
+        self.assertIn("; KPC is %#.2g, and chance alone would give %#.2g)" % (kpc["value"], kpc["chance"]), said)
+        self.assertIn("raw_kpc is %#.2g" % kpc["value"], said)
+        self.assertEqual(said.count("chance alone would give"), 2)
         result = self.gate("auc<0.999")
         self.assertEqual(result.returncode, 3)
         self.assertIn("below the limit of 0.999: outside the tolerance (95 %)", result.stderr)
         self.assertIn("within the tolerance (95 %)", " ".join(self.gate("tpr_gap>0.9").stdout.split()))
+
+    def test_many_groups_do_not_fail_by_chance(self):
+        """30 groups that mean nothing raise KPC by chance alone. The gate is about what exceeds that: on six tables it must
+        pass (the interval of KPC above chance is about 0.015 to both sides), although raw KPC is beyond the limit."""
+        draw = random.Random(40)
+        for seed in range(6):
+            rows = people(1000, 0.5, 41 + seed, groups=("a",))
+            for r in rows:
+                r["group"] = "g%d" % draw.randrange(30)
+            self.write_people(rows)
+            result = self.gate("kpc>0.02,raw_kpc>0.02", "--json", "--smallest-group", "1", "--test", "gcm")
+            checks = {c["condition"]: c for c in json.loads(result.stdout)["checks"]}
+            self.assertFalse(checks["kpc>0.02"]["failed"], (seed, checks))
+            self.assertNotEqual(checks["kpc>0.02"]["interval"], "outside")
+            self.assertTrue(checks["raw_kpc>0.02"]["failed"], (seed, checks))
 
     def test_what_the_interval_says(self):
         self.audit(people(2000, 0.5, 31))
