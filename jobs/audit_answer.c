@@ -126,7 +126,9 @@ static void show_notion(audit_page *w, int64_t k) {
     char *caption = small_format(
         "The question: %s The decision comes from %s at level %g; `adjusted` is the p-value after Holm's correction "
         "across the %" PRId64
-        " attribute%s of a prediction. KPC is the share of the variation in %s that the attribute explains.",
+        " attribute%s of a prediction. KPC above chance is the share of the variation in %s that the attribute "
+        "explains, "
+        "minus what it would explain by chance alone.",
         question, rule, r->alpha, r->n_attributes, r->n_attributes == 1 ? "" : "s",
         given[0] == '\0'                         ? "the prediction"
         : f->notion == CIRCE_NOTION_SUFFICIENCY  ? "the outcome, unexplained by the prediction,"

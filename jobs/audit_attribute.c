@@ -65,7 +65,7 @@ static void show_effects(audit_page *w, int64_t k, int64_t attribute) {
     }
     char *caption = small_format("How much, on %" PRId64
                                  " rows (KPC: at most 1,000). All lie in [0, 1]: 0 is none, 1 is the largest "
-                                 "possible. `By chance` is the average without dependence. Many groups and few rows "
+                                 "possible. By chance is the average without dependence. Many groups and few rows "
                                  "raise KPC, so KPC above chance is what verdicts and limits use.",
                                  audit_at(r, k, 0, attribute)->effects.rows);
     audit_show_by_prediction(w, caption, columns, 6, 1, &list);

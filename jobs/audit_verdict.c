@@ -151,6 +151,45 @@ static bool is_said(const words *w, const circe_audit_gap *g) {
     return !other && largest && (!rates || !mean);
 }
 
+/* The rate of a group that a gap is about; NaN: the gap is not the difference of two such rates. */
+static double rate_in(const words *w, const circe_audit_gap *g, const char *group) {
+    static const circe_audit_metric rates[CIRCE_GAP_KINDS] = {
+        [CIRCE_GAP_TRUE_POSITIVE_RATE] = CIRCE_METRIC_TRUE_POSITIVE_RATE,
+        [CIRCE_GAP_FALSE_POSITIVE_RATE] = CIRCE_METRIC_FALSE_POSITIVE_RATE,
+        [CIRCE_GAP_SELECTION_RATE] = CIRCE_METRIC_SELECTION_RATE,
+        [CIRCE_GAP_PRECISION] = CIRCE_METRIC_PRECISION,
+        [CIRCE_GAP_NEGATIVE_PREDICTIVE_VALUE] = CIRCE_METRIC_NEGATIVE_PREDICTIVE_VALUE};
+    const circe_audit_groups *groups = &w->r->groups[w->f->attribute];
+    bool mean = g->kind == CIRCE_GAP_MEAN_PREDICTION || g->kind == CIRCE_GAP_CALIBRATION;
+    if (mean || g->category != NULL || w->r->n_given > 0) return (double)NAN;
+    for (int64_t k = 0; k < groups->n_groups; k++)
+        if (strcmp(groups->labels[k], group) == 0) return w->f->groups[k].of[rates[g->kind]].value;
+    return (double)NAN;
+}
+
+/* "is 0.45 in a and 0.15 in b, a difference of 0.30", or "differs by 0.30 between a and b". */
+static void say_groups(const words *w, const circe_audit_gap *g) {
+    double high = rate_in(w, g, g->high), low = rate_in(w, g, g->low);
+    char gap[32], higher[32], lower[32];
+    audit_digits(g->gap.value, gap, sizeof gap);
+    if (isnan(high) || isnan(low))
+        fprintf(w->out, " differs by %s between %s and %s", gap, g->high, g->low);
+    else
+        fprintf(w->out, " is %s in %s and %s in %s, a difference of %s", audit_digits(high, higher, sizeof higher),
+                g->high, audit_digits(low, lower, sizeof lower), g->low, gap);
+}
+
+/* The largest of many differences is far from 0 by chance. */
+static void say_interval(const words *w, const circe_audit_gap *g) {
+    char lower[32], upper[32], chance[32];
+    if (!isfinite(g->gap.lower)) return;
+    fprintf(w->out, " (95 %% interval %s to %s", audit_digits(g->gap.lower, lower, sizeof lower),
+            audit_digits(g->gap.upper, upper, sizeof upper));
+    if (isfinite(g->chance_upper))
+        fprintf(w->out, "; by chance up to %s", audit_digits(g->chance_upper, chance, sizeof chance));
+    fputs(")", w->out);
+}
+
 /* States the gap that people ask for first: between which groups, and how certain. For numbers it depends on the bins,
  * so only the table has it. */
 static void say_gaps(const words *w) {
@@ -159,7 +198,6 @@ static void say_gaps(const words *w) {
     for (int i = 0; i < w->f->n_gaps; i++) {
         const circe_audit_gap *g = &w->f->gaps[i];
         if (!isfinite(g->gap.value) || !is_said(w, g)) continue;
-        char value[32], lower[32], upper[32];
         if (g->category != NULL)
             fprintf(out, " The share of %s", g->category);
         else
@@ -168,11 +206,9 @@ static void say_gaps(const words *w) {
             fputs(" is the same in all groups.", out);
             continue;
         }
-        fprintf(out, " differs by %s ", audit_digits(g->gap.value, value, sizeof value));
-        if (isfinite(g->gap.lower))
-            fprintf(out, "(95 %% interval %s to %s) ", audit_digits(g->gap.lower, lower, sizeof lower),
-                    audit_digits(g->gap.upper, upper, sizeof upper));
-        fprintf(out, "between %s and %s.", g->high, g->low);
+        say_groups(w, g);
+        say_interval(w, g);
+        fputs(".", out);
     }
 }
 
