@@ -31,7 +31,7 @@ bool classes_number(const char *name, double *number) {
 bool classes_same(const char *one, const char *other) {
     double a, b;
     if (strcmp(one, other) == 0) return true;
-    return is_boolean(one) != is_boolean(other) && classes_number(one, &a) && classes_number(other, &b) && a == b;
+    return (is_boolean(one) || is_boolean(other)) && classes_number(one, &a) && classes_number(other, &b) && a == b;
 }
 
 int64_t classes_positive(const char *const *classes, const char *asked) {
