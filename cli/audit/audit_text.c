@@ -90,6 +90,37 @@ static void print_quality(const circe_audit_result *r) {
     putchar('\n');
 }
 
+/* The rates of every group, where there are two classes: what people look for first. */
+static void print_groups(const circe_audit_result *r, int64_t prediction, int64_t attribute) {
+    enum { MOST_GROUPS = 15, RATES = 4 };
+    static const circe_audit_metric rates[RATES] = {CIRCE_METRIC_SELECTION_RATE, CIRCE_METRIC_TRUE_POSITIVE_RATE,
+                                                    CIRCE_METRIC_FALSE_POSITIVE_RATE, CIRCE_METRIC_PRECISION};
+    const circe_audit_groups *groups = &r->groups[attribute];
+    const circe_audit_metrics *of = audit_at(r, 0, prediction, attribute)->groups;
+    const char *name = r->attributes[attribute].name;
+    int width = widest(&r->attributes[attribute], 1, 5);
+    if (r->attributes[attribute].categories == NULL || groups->n_groups > MOST_GROUPS) return;
+    for (int64_t g = 0; g < groups->n_groups; g++) {
+        int length = (int)strlen(groups->labels[g]) - continued(groups->labels[g]);
+        width = length > width ? length : width;
+    }
+    if (r->n_predictions > 1) printf("%s:\n\n", r->predictions[prediction].name);
+    printf("  %-*s  %7s", width + continued(name), name, "rows");
+    for (int m = 0; m < RATES; m++) printf("  %s", circe_audit_metric_name(rates[m]));
+    putchar('\n');
+    for (int64_t g = 0; g < groups->n_groups; g++) {
+        printf("  %-*s  %7" PRId64, width + continued(groups->labels[g]), groups->labels[g], groups->rows[g]);
+        for (int m = 0; m < RATES; m++) {
+            char value[32] = "-";
+            double rate = of[g].of[rates[m]].value;
+            if (isfinite(rate)) cells_digits(rate, 3, value, sizeof value);
+            printf("  %*s", (int)strlen(circe_audit_metric_name(rates[m])), value);
+        }
+        puts(groups->compared[g] ? "" : "  (small)");
+    }
+    putchar('\n');
+}
+
 static void print_verdicts(const circe_audit_result *r, int64_t notion) {
     for (int64_t a = 0; a < r->n_attributes; a++) {
         for (int64_t p = 0; p < r->n_predictions; p++) {
@@ -119,6 +150,9 @@ void audit_text(const circe_audit_result *r, const char *folder, bool quiet) {
     if (quiet) return;
     putchar('\n');
     text_columns(&r->columns);
+    if (r->columns.n > 0) putchar('\n');
+    for (int64_t a = 0; r->outcome == CIRCE_OUTCOME_BINARY && a < r->n_attributes; a++)
+        for (int64_t p = 0; p < r->n_predictions; p++) print_groups(r, p, a);
     for (int64_t k = 0; k < r->n_notions; k++) print_verdicts(r, k);
     print_limits(r);
     printf("The report: %s/report.html\n", folder);

@@ -267,10 +267,16 @@ class MetricTest(AuditTest):
     def test_lines_begin_with_words(self):
         """A percent sign stays with its number."""
         rows = [{"p": r["score"], "y": r["y"], "group": r["group"]} for r in people(900, 0.5, 28)]
-        self.audit(rows, "p")
+        self.write_people(rows)
         text = self.succeed("audit", "people.csv", "--prediction", "p", "--target", "y", "--sensitive", "group", "--notion",
                             "independence", "--calibrate", "0", "-o", "report").stdout
         self.assertNotRegex(text, r"(?m)^%")
+        for label in "ab":
+            expected = metrics([r | {"score": r["p"]} for r in rows if r["group"] == label])
+            line = next(line.split() for line in text.splitlines() if line.startswith("  %s  " % label))
+            self.assertEqual([line[0], int(line[1])], [label, sum(r["group"] == label for r in rows)])
+            for shown, name in zip(line[2:], ("selection_rate", "true_positive_rate", "false_positive_rate", "precision"), strict=True):
+                self.assertAlmostEqual(float(shown), expected[name], delta=0.0005)
 
     def test_reversed_predictor(self):
         """A score of what is not the positive word is worth a question."""
