@@ -35,7 +35,8 @@ static inline predicted *predicted_of(const circe_predictions *result) { return 
 int64_t classes_positive(const char *const *classes, const char *asked);
 /* The number that a class is: True is 1, False is 0, however they are capitalised. */
 bool classes_number(const char *name, double *number);
-/* Whether two names mean the same class: they are equal, or one of them is True or False, however capitalised, and the other means the same. */
+/* Whether two names mean the same class: they are equal, or one of them is True or False, however capitalised, and the
+ * other means the same. */
 bool classes_same(const char *one, const char *other);
 
 /* As circe_predictions_write writes a .csv. */

@@ -32,8 +32,8 @@ typedef struct circe_audit_column {
     char **categories; /* (n_categories): texts, or the different numbers of a column that has few; NULL: numbers */
     int64_t *code;     /* (n): the category of each row; NULL: numbers */
     int64_t n_categories;
-    int is_text; /* the values are codes, not numbers to compute with */
-    int is_few;  /* treated as categories because the column has few different numbers */
+    int is_text;    /* the values are codes, not numbers to compute with */
+    int is_few;     /* treated as categories because the column has few different numbers */
     int is_boolean; /* the numbers 0 and 1 are called False and True */
     int is_constant;
     int is_label; /* the prediction is one of the outcome's two values, and needs no threshold */

@@ -208,4 +208,4 @@ def audit(data, *, progress: Optional[Progress] = None, **options) -> Audit:
         handle = job.run("circe_audit", "circe_audit_result_free")
     results = json.loads(_native.taken_text(_native.jobs().circe_audit_json(handle.pointer)))
     return Audit(tuple(map(_finding, results["findings"])), tuple(results["quality"]), results["n"], results["dropped"],
-                 results["alpha"], tuple(results.get("warnings", ())), results["seconds"], results, handle)
+                 results["alpha"], tuple(map(job.schema.spelled, results.get("warnings", ()))), results["seconds"], results, handle)

@@ -84,6 +84,13 @@ def test_booleans_are_called_false_and_true(kind):
             [1 - rate for rate in found.findings[1].groups["metrics"]["false_positive_rate"]["value"]], abs=1e-12)
 
 
+def test_warnings_name_pythons_options():
+    table = people(0.4, n=300)
+    with pytest.warns(circe.JobWarning, match="is positive right"):
+        found = audit({**table, "score": 1 - table["score"]})
+    assert any("is positive right" in text for text in found.warnings) and not any("--" in text for text in found.warnings)
+
+
 def test_booleans_of_frames():
     pandas = pytest.importorskip("pandas")
     table = people(0.4)
