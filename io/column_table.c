@@ -266,6 +266,11 @@ char *const *column_categories(const column_table *table, int64_t col) {
     return t->categorical != NULL && t->categorical[col] ? t->categories[col] : NULL;
 }
 
+bool column_is_boolean(const column_table *table, int64_t col) {
+    const io_column *columns = table->in.table.columns;
+    return columns != NULL && columns[col].boolean;
+}
+
 int64_t column_n_categories(const column_table *table, int64_t col) {
     char *const *texts = column_categories(table, col);
     int64_t n = 0;

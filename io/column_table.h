@@ -28,6 +28,9 @@ const char *column_name(const column_table *table, int64_t col);
 char *const *column_categories(const column_table *table, int64_t col);
 int64_t column_n_categories(const column_table *table, int64_t col);
 
+/* Its numbers 0 and 1 stand for False and True. */
+bool column_is_boolean(const column_table *table, int64_t col);
+
 /* All rows have the same value. */
 bool column_is_constant(const column_table *table, int64_t col);
 

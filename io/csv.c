@@ -352,7 +352,8 @@ static bool give_categories(const reader *r, io_table *table) {
         const io__column *cells = &r->rows.columns[c];
         const io__texts *texts = &cells->categories.texts;
         table->categorical[c] = texts->count > 0;
-        table->columns[c] = (io_column){cells->n_missing, (int64_t)texts->count, cells->named};
+        table->columns[c] =
+            (io_column){.n_missing = cells->n_missing, .n_categories = (int64_t)texts->count, .named = cells->named};
         if (texts->count > 0 && (table->categories[c] = io__texts_block(texts)) == NULL) return false;
     }
     return true;

@@ -42,6 +42,7 @@ typedef struct io_column {
     int64_t n_missing;    /* cells */
     int64_t n_categories; /* 0: numbers */
     bool named;           /* categories because the reader was told so */
+    bool boolean;         /* 0 and 1 stand for False and True */
 } io_column;
 
 /* A matrix with what its file said of the columns. A one-dimensional array is a single column. */

@@ -15,6 +15,7 @@ typedef struct column {
     double *numbers; /* (rows), or */
     char **texts;    /* (rows) */
     bool categories; /* the texts are, by themselves */
+    bool boolean;    /* the numbers are 0 and 1, for False and True */
 } column;
 
 struct circe_table {
@@ -62,6 +63,7 @@ uint64_t memory_table_hash(const circe_table *table) {
             const char *text = of->texts[i] != NULL ? of->texts[i] : "\1";
             hash = circe__hash(hash, text, strlen(text) + 1);
         }
+        if (of->boolean) hash = circe__hash(hash, &of->boolean, sizeof of->boolean);
         if (of->categories) hash = circe__hash(hash, &of->categories, sizeof of->categories);
     }
     return hash;
@@ -80,13 +82,27 @@ static circe_status check_name(const circe_table *table, const char *name) {
     return circe_fail(CIRCE_ERR_ARGUMENT, "the table already has a column '%s'", name);
 }
 
-circe_status circe_table_add_numbers(circe_table *table, const char *name, const double *values, int64_t stride) {
+static circe_status add_numbers(circe_table *table, const char *name, const double *values, int64_t stride,
+                                bool boolean) {
     circe_status status = check_name(table, name);
     if (status != CIRCE_OK) return status;
     double *numbers = malloc((size_t)table->rows * sizeof *numbers);
     if (numbers == NULL) return io__no_memory(table_name);
     for (int64_t i = 0; i < table->rows; i++) numbers[i] = values[i * stride];
-    return add_column(table, name, (column){.numbers = numbers});
+    return add_column(table, name, (column){.numbers = numbers, .boolean = boolean});
+}
+
+circe_status circe_table_add_numbers(circe_table *table, const char *name, const double *values, int64_t stride) {
+    return add_numbers(table, name, values, stride, false);
+}
+
+circe_status circe_table_add_booleans(circe_table *table, const char *name, const double *values, int64_t stride) {
+    for (int64_t i = 0; i < table->rows; i++) {
+        double value = values[i * stride];
+        if (value != 0.0 && value != 1.0 && !isnan(value))
+            return circe_fail(CIRCE_ERR_VALUE, "column '%s' is boolean, but row %" PRId64 " is %g", name, i, value);
+    }
+    return add_numbers(table, name, values, stride, true);
 }
 
 static circe_status add_texts(circe_table *table, const char *name, const char *const *texts, bool categories) {
@@ -172,6 +188,7 @@ static circe_status read_column(const column *from, const io_reading *how, int64
     for (int64_t i = 0; from->numbers != NULL && i < m->rows; i++) cells[i * m->ld] = from->numbers[i];
     circe_status status =
         from->texts != NULL ? read_texts(from->texts, how, named, out, c) : io__array_column_as(out, how, c, named);
+    out->columns[c].boolean = from->boolean;
     for (int64_t i = 0; status == CIRCE_OK && i < m->rows; i++)
         if (isnan(cells[i * m->ld])) note_missing(out, i, out->names[c]);
     return status;

@@ -106,14 +106,14 @@ static void add_verdict(cells *list, const circe_audit_result *r, const circe_au
     audit_add_prediction(list, r, f);
     cells_add(list, "%s", audit_attribute(r, f)->name);
     cells_add(list, "%s %s", sign_of(f->decision), circe_audit_decision_name(f->decision));
-    audit_add_effect(list, f->has_effects, &f->effects.kpc);
+    audit_add_effect(list, f->has_effects, f->kpc_above_chance);
     audit_add_p(list, f->p_adjusted);
     audit_add_p(list, f->p_value);
     cells_add(list, "%s", circe_trust_name(f->trust));
 }
 
 static void show_notion(audit_page *w, int64_t k) {
-    static const char *const columns[] = {"prediction", "attribute", "verdict", "KPC (95 % interval)",
+    static const char *const columns[] = {"prediction", "attribute", "verdict", "KPC above chance (95 % interval)",
                                           "adjusted",   "p-value",   "trust"};
     const circe_audit_result *r = w->r;
     const circe_audit_finding *f = audit_at(r, k, 0, 0);
@@ -126,7 +126,9 @@ static void show_notion(audit_page *w, int64_t k) {
     char *caption = small_format(
         "The question: %s The decision comes from %s at level %g; `adjusted` is the p-value after Holm's correction "
         "across the %" PRId64
-        " attribute%s of a prediction. KPC is the share of the variation in %s that the attribute explains.",
+        " attribute%s of a prediction. KPC above chance is the share of the variation in %s that the attribute "
+        "explains, "
+        "minus what it would explain by chance alone.",
         question, rule, r->alpha, r->n_attributes, r->n_attributes == 1 ? "" : "s",
         given[0] == '\0'                         ? "the prediction"
         : f->notion == CIRCE_NOTION_SUFFICIENCY  ? "the outcome, unexplained by the prediction,"

@@ -50,23 +50,25 @@ static void show_tests(audit_page *w, int64_t k, int64_t attribute) {
 }
 
 static void show_effects(audit_page *w, int64_t k, int64_t attribute) {
-    static const char *const columns[] = {"prediction", "KPC (95 % interval)", "by chance",
-                                          "CIRCE, normalised (95 % interval)", "by chance"};
+    static const char *const columns[] = {"prediction",    "KPC above chance (95 % interval)",  "KPC (95 % interval)",
+                                          "KPC by chance", "CIRCE, normalised (95 % interval)", "CIRCE by chance"};
     const circe_audit_result *r = w->r;
     cells list = {0};
     for (int64_t p = 0; p < r->n_predictions; p++) {
         const circe_audit_finding *f = audit_at(r, k, p, attribute);
         audit_add_prediction(&list, r, f);
-        audit_add_effect(&list, f->has_effects, &f->effects.kpc);
+        audit_add_effect(&list, f->has_effects, f->kpc_above_chance);
+        audit_add_effect(&list, f->has_effects, audit_effect(&f->effects.kpc));
         cells_add_digits(&list, f->effects.kpc.chance, 2);
-        audit_add_effect(&list, f->has_effects, &f->effects.circe);
+        audit_add_effect(&list, f->has_effects, audit_effect(&f->effects.circe));
         cells_add_digits(&list, f->effects.circe.chance, 2);
     }
     char *caption = small_format("How much, on %" PRId64
-                                 " rows. Both lie in [0, 1]: 0 is none, 1 is the largest possible. `by chance` is "
-                                 "their average without dependence; compare with it.",
+                                 " rows (KPC: at most 1,000). All lie in [0, 1]: 0 is none, 1 is the largest "
+                                 "possible. By chance is the average without dependence. Many groups and few rows "
+                                 "raise KPC, so KPC above chance is what verdicts and limits use.",
                                  audit_at(r, k, 0, attribute)->effects.rows);
-    audit_show_by_prediction(w, caption, columns, 5, 1, &list);
+    audit_show_by_prediction(w, caption, columns, 6, 1, &list);
     free(caption);
 }
 

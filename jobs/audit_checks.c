@@ -13,13 +13,14 @@
 #include "io/suggest.h"
 #include "jobs/audit_parts.h"
 
-typedef enum quantity { OF_KPC, OF_CIRCE, OF_P, OF_GAP, OF_METRIC } quantity;
+typedef enum quantity { OF_KPC, OF_RAW_KPC, OF_CIRCE, OF_P, OF_GAP, OF_METRIC } quantity;
 
 static const struct {
     const char *name;
     quantity what;
     int which; /* the kind of gap, or the metric */
 } quantities[] = {{"kpc", OF_KPC, 0},
+                  {"raw_kpc", OF_RAW_KPC, 0},
                   {"circe", OF_CIRCE, 0},
                   {"p", OF_P, 0},
                   {"mean_gap", OF_GAP, CIRCE_GAP_MEAN_PREDICTION},
@@ -52,9 +53,10 @@ static circe_status refuse_name(const char *text, const char *name) {
     const char *nearest = suggest_nearest(name, names, N_QUANTITIES);
     circe_fail(CIRCE_ERR_ARGUMENT, "--fail-if '%s': there is no metric '%s'", text, name);
     if (nearest != NULL) return circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean %s?", nearest);
-    return circe_fail_hint(CIRCE_ERR_ARGUMENT, "%s",
-                           "choose kpc, circe, p, mean_gap, tpr_gap, fpr_gap, selection_gap, precision_gap, "
-                           "npv_gap, calibration_gap, auc, accuracy, mean_error, rms_error, r2");
+    return circe_fail_hint(
+        CIRCE_ERR_ARGUMENT, "%s",
+        "choose kpc (above chance), raw_kpc, circe, p, mean_gap, tpr_gap, fpr_gap, selection_gap, precision_gap, "
+        "npv_gap, calibration_gap, auc, accuracy, mean_error, rms_error, r2");
 }
 
 /* What follows "sufficiency." */
@@ -93,18 +95,14 @@ static circe_audit_estimate gap_of(const circe_audit_finding *f, circe_audit_gap
     return gap != NULL ? gap->gap : (circe_audit_estimate){(double)NAN, (double)NAN, (double)NAN};
 }
 
-/* NULL: it is not an effect. */
-static const circe_effect *effect_of(const condition *c, const circe_audit_finding *f) {
-    if (quantities[c->of].what == OF_KPC) return &f->effects.kpc;
-    return quantities[c->of].what == OF_CIRCE ? &f->effects.circe : NULL;
-}
-
 static circe_audit_estimate measured(const circe_audit_result *r, const condition *c, const circe_audit_finding *f) {
-    const circe_effect *e = effect_of(c, f);
     switch (quantities[c->of].what) {
         case OF_KPC:
+            return f->kpc_above_chance;
+        case OF_RAW_KPC:
+            return audit_effect(&f->effects.kpc);
         case OF_CIRCE:
-            return (circe_audit_estimate){e->value, e->lower, e->upper};
+            return audit_effect(&f->effects.circe);
         case OF_P:
             return (circe_audit_estimate){f->p_adjusted, (double)NAN, (double)NAN};
         case OF_GAP:
@@ -144,28 +142,39 @@ static const char *tolerance_of(const circe_audit_check *k) {
     return isfinite(k->measured.lower) ? texts[k->within] : "";
 }
 
-/* "score, race: kpc is 0.063 (95 % interval 0.043 to 0.091; chance alone would give 0.0050), above the limit of 0.02:
- * outside the tolerance (95 %)" */
+/* "; KPC is 0.063, and chance alone would give 0.0050"; "": it is not an effect. Freed by the caller. */
+static char *chance_of(quantity what, const circe_effects *e) {
+    char value[32], chance[32];
+    if (what != OF_KPC && what != OF_RAW_KPC && what != OF_CIRCE) return small_format("%s", "");
+    audit_digits(what == OF_CIRCE ? e->circe.chance : e->kpc.chance, chance, sizeof chance);
+    if (what != OF_KPC) return small_format("; chance alone would give %s", chance);
+    return small_format("; KPC is %s, and chance alone would give %s", audit_digits(e->kpc.value, value, sizeof value),
+                        chance);
+}
+
+/* "score, race: kpc above chance is 0.058 (95 % interval 0.038 to 0.086; KPC is 0.063, and chance alone would give
+ * 0.0050), above the limit of 0.02: outside the tolerance (95 %)" */
 static char *say(const circe_audit_result *r, const condition *c, const circe_audit_check *k,
-                 const circe_effect *effect) {
-    char value[32], lower[32], upper[32], chance[32], by_chance[80] = "", interval[192] = "";
+                 const circe_audit_finding *f) {
+    char value[32], lower[32], upper[32];
     const circe_audit_estimate *e = &k->measured;
-    if (effect != NULL)
-        snprintf(by_chance, sizeof by_chance, "; chance alone would give %s",
-                 audit_digits(effect->chance, chance, sizeof chance));
+    quantity what = quantities[c->of].what;
+    const char *name = what == OF_KPC ? "kpc above chance" : quantities[c->of].name;
+    char *of = of_what(r, k), *chance = chance_of(what, &f->effects), *interval = NULL, *text;
     if (isfinite(e->lower))
-        snprintf(interval, sizeof interval, " (95 %% interval %s to %s%s)", audit_digits(e->lower, lower, sizeof lower),
-                 audit_digits(e->upper, upper, sizeof upper), by_chance);
-    char *of = of_what(r, k), *text;
+        interval = small_format(" (95 %% interval %s to %s%s)", audit_digits(e->lower, lower, sizeof lower),
+                                audit_digits(e->upper, upper, sizeof upper), chance);
     if (isnan(e->value))
-        text = small_format("%s: %s does not exist here, so the check fails", of, quantities[c->of].name);
+        text = small_format("%s: %s does not exist here, so the check fails", of, name);
     else
-        text = small_format("%s: %s is %s%s, %s the limit of %g%s", of, quantities[c->of].name,
-                            audit_digits(e->value, value, sizeof value), interval,
+        text = small_format("%s: %s is %s%s, %s the limit of %g%s", of, name,
+                            audit_digits(e->value, value, sizeof value), interval != NULL ? interval : "",
                             !k->failed ? "within"
                             : c->above ? "above"
                                        : "below",
                             c->limit, tolerance_of(k));
+    free(interval);
+    free(chance);
     free(of);
     return text;
 }
@@ -183,7 +192,7 @@ static void add_check(circe_audit_result *r, const char *text, const condition *
     double value = k->measured.value;
     k->failed = isnan(value) || (c->above ? value > c->limit : value < c->limit);
     k->within = judge(c, &k->measured);
-    k->text = say(r, c, k, effect_of(c, f));
+    k->text = say(r, c, k, f);
 }
 
 static bool has_gap(const circe_audit_finding *f, const condition *c) {

@@ -30,10 +30,6 @@ static void add_line(const line *to, const char *kind, const char *name, circe_a
 
 static circe_audit_estimate just(double value) { return (circe_audit_estimate){value, (double)NAN, (double)NAN}; }
 
-static circe_audit_estimate effect(const circe_effect *e) {
-    return (circe_audit_estimate){e->value, e->lower, e->upper};
-}
-
 static void add_tests(const line *to) {
     const circe_audit_finding *f = to->f;
     for (int i = 0; i < f->n_tests; i++) {
@@ -44,8 +40,9 @@ static void add_tests(const line *to) {
     add_line(to, "p_value", "decision", just(f->p_value));
     add_line(to, "p_adjusted", "decision", just(f->p_adjusted));
     if (f->has_effects) {
-        add_line(to, "effect", "kpc", effect(&f->effects.kpc));
-        add_line(to, "effect", "circe", effect(&f->effects.circe));
+        add_line(to, "effect", "kpc", audit_effect(&f->effects.kpc));
+        add_line(to, "effect", "kpc above chance", f->kpc_above_chance);
+        add_line(to, "effect", "circe", audit_effect(&f->effects.circe));
     }
     for (int m = 0; m < CIRCE_AUDIT_MEASURES; m++)
         add_line(to, "measure", circe_audit_measure_name(m), just(f->measures[m]));

@@ -14,6 +14,7 @@
 #include "jobs/audit_parts.h"
 #include "jobs/audit_roles.h"
 #include "jobs/columns.h"
+#include "jobs/predictor.h"
 #include "jobs/sentinels.h"
 
 enum { FEW_ROWS = 200, MOST_CATEGORIES = 40 };
@@ -93,6 +94,7 @@ static circe_status take_column(const column_table *table, int64_t asked, const 
         return circe_fail(CIRCE_ERR_SHAPE, "%s '%s' has %" PRId64 " columns; choose one, as %s:0", role, out->name,
                           table->count[asked], out->name);
     out->is_constant = column_is_constant(table, col);
+    out->is_boolean = column_is_boolean(table, col);
     if (out->is_constant && role != role_prediction)
         return circe_fail(CIRCE_ERR_VALUE, "%s '%s' is constant: there is nothing to audit; is it the wrong column?",
                           role, out->name);
@@ -108,8 +110,9 @@ static circe_status take_column(const column_table *table, int64_t asked, const 
 /* ---- few different numbers --------------------------------------------------------------------------------------- */
 
 /* Writes a number as people do, but differently for different numbers. */
-static char *number_text(double value) {
+static char *number_text(const circe_audit_column *c, double value) {
     char *text = NULL;
+    if (c->is_boolean) return small_format("%s", value == 0.0 ? "False" : "True");
     for (int digits = 6; digits <= 17; digits++) {
         free(text);
         text = small_format("%.*g", digits, value);
@@ -149,7 +152,7 @@ static circe_status take_few(int64_t most, int64_t n, circe_audit_column *c) {
     if (c->code == NULL) return out_of_memory(n);
     for (int64_t i = 0; i < n; i++) c->code[i] = place_of(values, count, c->values[i]);
     c->categories = small_alloc((size_t)count * sizeof *c->categories);
-    for (int64_t k = 0; k < count; k++) c->categories[k] = number_text(values[k]);
+    for (int64_t k = 0; k < count; k++) c->categories[k] = number_text(c, values[k]);
     c->n_categories = count;
     c->is_few = 1;
     return CIRCE_OK;
@@ -169,9 +172,9 @@ static circe_status check_categories(const circe_audit_column *c, const char *ro
 static circe_status make_binary(circe_audit_result *r, const char *asked) {
     circe_audit_column *c = &r->target;
     int64_t high = c->is_text && strcmp(c->categories[0], c->categories[1]) > 0 ? 0 : 1;
-    if (asked != NULL && strcmp(asked, c->categories[1 - high]) == 0)
+    if (asked != NULL && classes_same(asked, c->categories[1 - high]))
         high = 1 - high;
-    else if (asked != NULL && strcmp(asked, c->categories[high]) != 0)
+    else if (asked != NULL && !classes_same(asked, c->categories[high]))
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "--positive '%s' is not a value of the target '%s', which has '%s' and '%s'", asked, c->name,
                           c->categories[1 - high], c->categories[high]);
@@ -210,7 +213,7 @@ static const char *strange_word(const circe_audit_result *r, const circe_audit_c
     for (int64_t k = 0; k < c->n_categories; k++) {
         bool said = false;
         for (int64_t t = 0; t < r->target.n_categories; t++)
-            said = said || strcmp(c->categories[k], r->target.categories[t]) == 0;
+            said = said || classes_same(c->categories[k], r->target.categories[t]);
         if (said && !binary) return NULL;
         if (!said) strange = c->categories[k];
     }
@@ -220,7 +223,8 @@ static const char *strange_word(const circe_audit_result *r, const circe_audit_c
 /* Whether all numbers are the target's two values, such as 1 and 2: then they are its classes. */
 static bool are_labels(const circe_audit_result *r, const circe_audit_column *c, double *positive) {
     double negative;
-    if (r->target.is_text || !io_number(r->negative, &negative) || !io_number(r->positive, positive)) return false;
+    if (r->target.is_text || !classes_number(r->negative, &negative) || !classes_number(r->positive, positive))
+        return false;
     for (int64_t i = 0; i < r->n; i++)
         if (c->values[i] != negative && c->values[i] != *positive) return false;
     return true;
@@ -263,7 +267,7 @@ static circe_status decode_prediction(audit_run *run, circe_audit_column *c) {
                circe_fail_hint(CIRCE_ERR_VALUE, "give one of the target's values (such as '%s'), or a number",
                                r->target.categories[0]);
     if (r->outcome == CIRCE_OUTCOME_CLASSES) return check_categories(c, role_prediction, r->n);
-    for (int64_t i = 0; i < r->n; i++) c->values[i] = strcmp(c->categories[c->code[i]], r->positive) == 0;
+    for (int64_t i = 0; i < r->n; i++) c->values[i] = classes_same(c->categories[c->code[i]], r->positive);
     drop_categories(c);
     become_label(run, c);
     return CIRCE_OK;

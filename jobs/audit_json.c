@@ -9,6 +9,14 @@
 #include "jobs/json.h"
 #include "jobs/test_json.h"
 
+/* "auc": {"value": 0.7, "lower": 0.68, "upper": 0.72} */
+static void json_estimate(cJSON *out, const char *name, const circe_audit_estimate *e) {
+    cJSON *object = cJSON_AddObjectToObject(out, name);
+    json_number(object, "value", e->value);
+    json_number(object, "lower", e->lower);
+    json_number(object, "upper", e->upper);
+}
+
 /* ---- one finding ------------------------------------------------------------------------------------------------- */
 
 static void json_tests(cJSON *out, const circe_audit_finding *f, double alpha) {
@@ -112,6 +120,7 @@ static cJSON *json_finding(const circe_audit_result *r, const circe_audit_findin
     cJSON_AddStringToObject(out, "trust", circe_trust_name(f->trust));
     json_tests(out, f, r->alpha);
     if (f->has_effects) test_json_effects(out, &f->effects);
+    if (f->has_effects) json_estimate(out, "kpc_above_chance", &f->kpc_above_chance);
     test_json_along(out, &f->along);
     cJSON *measures = cJSON_AddObjectToObject(out, "measures");
     for (int i = 0; i < CIRCE_AUDIT_MEASURES; i++) json_number(measures, circe_audit_measure_name(i), f->measures[i]);
@@ -151,10 +160,7 @@ static void json_quality(cJSON *out, const circe_audit_result *r) {
         for (int m = 0; m < CIRCE_METRICS; m++) {
             const circe_audit_estimate *e = &r->quality[p].of[m];
             if (e->value != e->value) continue;
-            cJSON *metric = cJSON_AddObjectToObject(one, circe_audit_metric_key((circe_audit_metric)m));
-            json_number(metric, "value", e->value);
-            json_number(metric, "lower", e->lower);
-            json_number(metric, "upper", e->upper);
+            json_estimate(one, circe_audit_metric_key((circe_audit_metric)m), e);
         }
     }
 }

@@ -17,7 +17,6 @@
 enum {
     EFFECT_DRAWS = 200,
     ALONG_POINTS = 15,
-    MOST_ALONG = 4000,
     MOST_CALIBRATED = 1000, /* half of it if there are more than two findings */
     DECIDING_ROWS = 100000, /* over all findings: half a minute or so */
     LEAST_DECIDING = 20000,
@@ -136,14 +135,21 @@ static circe_status find_along(const judging *j, const audit_rows *r, const circ
     return status;
 }
 
+/* Many groups and few rows raise KPC although nothing depends on anything: only what exceeds that is an effect. */
+static circe_audit_estimate above_chance(const circe_effect *e) {
+    return (circe_audit_estimate){fmax(0, e->value - e->chance), fmax(0, e->lower - e->chance),
+                                  fmax(0, e->upper - e->chance)};
+}
+
 static circe_status find_effects(const judging *j) {
     circe_audit_finding *f = j->f;
     circe_status status = audit_step(j->run, f, "effects");
     if (status != CIRCE_OK) return status;
-    audit_rows r = take_rows(j, MOST_ALONG, 12);
+    audit_rows r = take_rows(j, j->run->r->n, 12); /* the library takes what it needs of them */
     circe_test_options o = options_of(j, &r, f->tests[0].result.method);
     status = circe_test_effects(j->run->context, &r.mat_x, &r.mat_y, &r.mat_z, &o, EFFECT_DRAWS, &f->effects);
     f->has_effects = status == CIRCE_OK;
+    f->kpc_above_chance = above_chance(&f->effects.kpc);
     if (status == CIRCE_OK) status = find_along(j, &r, &o);
     audit_rows_free(&r);
     return status;

@@ -1,6 +1,7 @@
 /* Predictions of a model as columns of the audited table. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/small.h"
 #include "io/io.h"
@@ -19,9 +20,23 @@ static circe_predict_options predict_options(const circe_audit_options *o) {
     return p;
 }
 
+static bool is_boolean(const char *name) { return strcasecmp(name, "true") == 0 || strcasecmp(name, "false") == 0; }
+
+bool classes_number(const char *name, double *number) {
+    if (!is_boolean(name)) return io_number(name, number);
+    *number = strcasecmp(name, "true") == 0 ? 1 : 0;
+    return true;
+}
+
+bool classes_same(const char *one, const char *other) {
+    double a, b;
+    if (strcmp(one, other) == 0) return true;
+    return (is_boolean(one) || is_boolean(other)) && classes_number(one, &a) && classes_number(other, &b) && a == b;
+}
+
 int64_t classes_positive(const char *const *classes, const char *asked) {
     double a, b;
-    if (asked != NULL) return strcmp(asked, classes[0]) == 0 ? 0 : 1;
+    if (asked != NULL) return classes_same(asked, classes[0]) ? 0 : 1;
     if (io_number(classes[0], &a) && io_number(classes[1], &b)) return a > b ? 0 : 1;
     return strcmp(classes[0], classes[1]) > 0 ? 0 : 1;
 }

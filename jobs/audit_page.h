@@ -43,7 +43,7 @@ void audit_show_by_prediction(audit_page *w, const char *caption, const char *co
                               int text_columns, cells *list);
 void audit_add_prediction(cells *list, const circe_audit_result *r, const circe_audit_finding *f);
 void audit_add_p(cells *list, double p);
-void audit_add_effect(cells *list, bool there, const circe_effect *e);
+void audit_add_effect(cells *list, bool there, circe_audit_estimate e);
 /* "0.403 (0.312 to 0.488)"; a dash if there is none. */
 void audit_add_estimate(cells *list, const circe_audit_estimate *e);
 

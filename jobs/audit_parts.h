@@ -57,6 +57,10 @@ static inline double audit_weight(const circe_audit_result *r, int64_t row) {
     return r->weights != NULL ? r->weights[row] : 1;
 }
 
+static inline circe_audit_estimate audit_effect(const circe_effect *e) {
+    return (circe_audit_estimate){e->value, e->lower, e->upper};
+}
+
 static inline bool audit_asks(const circe_audit_result *r, circe_audit_notion notion) {
     for (int64_t k = 0; k < r->n_notions; k++)
         if (r->notions[k] == notion) return true;

@@ -35,11 +35,11 @@ void audit_add_p(cells *list, double p) {
     cells_add(list, "%s", test_p_text(p, text, sizeof text));
 }
 
-void audit_add_effect(cells *list, bool there, const circe_effect *e) {
+void audit_add_effect(cells *list, bool there, circe_audit_estimate e) {
     char value[32], lower[32], upper[32];
     if (there)
-        cells_add(list, "%s (%s to %s)", audit_digits(e->value, value, sizeof value),
-                  audit_digits(e->lower, lower, sizeof lower), audit_digits(e->upper, upper, sizeof upper));
+        cells_add(list, "%s (%s to %s)", audit_digits(e.value, value, sizeof value),
+                  audit_digits(e.lower, lower, sizeof lower), audit_digits(e.upper, upper, sizeof upper));
     else
         cells_add(list, "–");
 }

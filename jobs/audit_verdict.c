@@ -89,12 +89,8 @@ typedef struct words {
     char *given; /* "": nothing */
 } words;
 
-static void say_effect(const words *w) {
-    const circe_effect *e = &w->f->effects.kpc;
-    char value[32], lower[32], upper[32], chance[32];
-    if (!w->f->has_effects) return;
-    fprintf(w->out, " The attribute explains about %s of the variation in ",
-            audit_percent(e->value, value, sizeof value));
+/* "score", or what of it is to be explained. */
+static void say_unexplained(const words *w) {
     if (w->given[0] == '\0')
         fprintf(w->out, "%s", w->x);
     else if (w->f->notion == CIRCE_NOTION_SEPARATION && w->r->n_given == 0)
@@ -102,9 +98,48 @@ static void say_effect(const words *w) {
     else
         fprintf(w->out, "%s that %s %s unexplained", w->x, w->given,
                 w->r->n_given > 0 && w->f->notion != CIRCE_NOTION_INDEPENDENCE ? "leave" : "leaves");
-    fprintf(w->out, " (KPC; 95 %% interval %s to %s; chance alone would give %s).",
-            audit_percent(e->lower, lower, sizeof lower), audit_percent(e->upper, upper, sizeof upper),
-            audit_percent(e->chance, chance, sizeof chance));
+}
+
+/* "KPC is 4.2 %, and chance alone would give 3.6 %" */
+static void say_chance(const words *w) {
+    const circe_effect *kpc = &w->f->effects.kpc;
+    char value[32], chance[32];
+    fprintf(w->out, "KPC is %s, and chance alone would give %s", audit_percent(kpc->value, value, sizeof value),
+            audit_percent(kpc->chance, chance, sizeof chance));
+}
+
+static void say_effect(const words *w) {
+    const circe_audit_estimate *e = &w->f->kpc_above_chance;
+    char value[32], lower[32], upper[32];
+    if (!w->f->has_effects) return;
+    if (e->value > 0)
+        fprintf(w->out, " The attribute explains about %s of the variation in ",
+                audit_percent(e->value, value, sizeof value));
+    else
+        fputs(" The attribute explains no more than chance would of the variation in ", w->out);
+    say_unexplained(w);
+    if (e->upper > 0)
+        fprintf(w->out, " (KPC above chance; 95 %% interval %s to %s; ", audit_percent(e->lower, lower, sizeof lower),
+                audit_percent(e->upper, upper, sizeof upper));
+    else
+        fputs(" (", w->out);
+    say_chance(w);
+    fputs(").", w->out);
+}
+
+static void say_largest_effect(const words *w) {
+    double upper = w->f->kpc_above_chance.upper;
+    char text[32];
+    if (!w->f->has_effects) return;
+    if (upper > 0)
+        fprintf(w->out,
+                " The data are compatible with an effect of at most %s (KPC above chance, the upper end of its 95 %% "
+                "interval; ",
+                audit_percent(upper, text, sizeof text));
+    else
+        fputs(" The data show no effect beyond chance (", w->out);
+    say_chance(w);
+    fputs(").", w->out);
 }
 
 /* The words name rates of the finding's notion if there are decisions, otherwise means. */
@@ -116,6 +151,45 @@ static bool is_said(const words *w, const circe_audit_gap *g) {
     return !other && largest && (!rates || !mean);
 }
 
+/* The rate of a group that a gap is about; NaN: the gap is not the difference of two such rates. */
+static double rate_in(const words *w, const circe_audit_gap *g, const char *group) {
+    static const circe_audit_metric rates[CIRCE_GAP_KINDS] = {
+        [CIRCE_GAP_TRUE_POSITIVE_RATE] = CIRCE_METRIC_TRUE_POSITIVE_RATE,
+        [CIRCE_GAP_FALSE_POSITIVE_RATE] = CIRCE_METRIC_FALSE_POSITIVE_RATE,
+        [CIRCE_GAP_SELECTION_RATE] = CIRCE_METRIC_SELECTION_RATE,
+        [CIRCE_GAP_PRECISION] = CIRCE_METRIC_PRECISION,
+        [CIRCE_GAP_NEGATIVE_PREDICTIVE_VALUE] = CIRCE_METRIC_NEGATIVE_PREDICTIVE_VALUE};
+    const circe_audit_groups *groups = &w->r->groups[w->f->attribute];
+    bool mean = g->kind == CIRCE_GAP_MEAN_PREDICTION || g->kind == CIRCE_GAP_CALIBRATION;
+    if (mean || g->category != NULL || w->r->n_given > 0) return (double)NAN;
+    for (int64_t k = 0; k < groups->n_groups; k++)
+        if (strcmp(groups->labels[k], group) == 0) return w->f->groups[k].of[rates[g->kind]].value;
+    return (double)NAN;
+}
+
+/* "is 0.45 in a and 0.15 in b, a difference of 0.30", or "differs by 0.30 between a and b". */
+static void say_groups(const words *w, const circe_audit_gap *g) {
+    double high = rate_in(w, g, g->high), low = rate_in(w, g, g->low);
+    char gap[32], higher[32], lower[32];
+    audit_digits(g->gap.value, gap, sizeof gap);
+    if (isnan(high) || isnan(low))
+        fprintf(w->out, " differs by %s between %s and %s", gap, g->high, g->low);
+    else
+        fprintf(w->out, " is %s in %s and %s in %s, a difference of %s", audit_digits(high, higher, sizeof higher),
+                g->high, audit_digits(low, lower, sizeof lower), g->low, gap);
+}
+
+/* The largest of many differences is far from 0 by chance. */
+static void say_interval(const words *w, const circe_audit_gap *g) {
+    char lower[32], upper[32], chance[32];
+    if (!isfinite(g->gap.lower)) return;
+    fprintf(w->out, " (95 %% interval %s to %s", audit_digits(g->gap.lower, lower, sizeof lower),
+            audit_digits(g->gap.upper, upper, sizeof upper));
+    if (isfinite(g->chance_upper))
+        fprintf(w->out, "; by chance up to %s", audit_digits(g->chance_upper, chance, sizeof chance));
+    fputs(")", w->out);
+}
+
 /* States the gap that people ask for first: between which groups, and how certain. For numbers it depends on the bins,
  * so only the table has it. */
 static void say_gaps(const words *w) {
@@ -124,7 +198,6 @@ static void say_gaps(const words *w) {
     for (int i = 0; i < w->f->n_gaps; i++) {
         const circe_audit_gap *g = &w->f->gaps[i];
         if (!isfinite(g->gap.value) || !is_said(w, g)) continue;
-        char value[32], lower[32], upper[32];
         if (g->category != NULL)
             fprintf(out, " The share of %s", g->category);
         else
@@ -133,11 +206,9 @@ static void say_gaps(const words *w) {
             fputs(" is the same in all groups.", out);
             continue;
         }
-        fprintf(out, " differs by %s ", audit_digits(g->gap.value, value, sizeof value));
-        if (isfinite(g->gap.lower))
-            fprintf(out, "(95 %% interval %s to %s) ", audit_digits(g->gap.lower, lower, sizeof lower),
-                    audit_digits(g->gap.upper, upper, sizeof upper));
-        fprintf(out, "between %s and %s.", g->high, g->low);
+        say_groups(w, g);
+        say_interval(w, g);
+        fputs(".", out);
     }
 }
 
@@ -174,16 +245,11 @@ static void say_otherwise(const words *w) {
 
 static void say_not_found(const words *w) {
     const circe_audit_finding *f = w->f;
-    char p[40], upper[32], chance[32];
+    char p[40];
     fprintf(w->out, "No dependence of %s on %s%s%s was found (p %s%s). This is not a proof that there is none.", w->x,
             w->z, w->given[0] != '\0' ? " beyond " : "", w->given, test_p_equals(f->p_adjusted, p, sizeof p),
             adjusted(w));
-    if (f->has_effects)
-        fprintf(w->out,
-                " The data are compatible with an effect of at most %s (KPC, the upper end of its 95 %% interval; "
-                "chance alone would give %s).",
-                audit_percent(f->effects.kpc.upper, upper, sizeof upper),
-                audit_percent(f->effects.kpc.chance, chance, sizeof chance));
+    say_largest_effect(w);
     say_otherwise(w);
     say_gaps(w);
 }

@@ -33,6 +33,11 @@ static inline predicted *predicted_of(const circe_predictions *result) { return 
 
 /* The class of two that an audit takes as positive: `asked`, or the larger number, or the later word. */
 int64_t classes_positive(const char *const *classes, const char *asked);
+/* The number that a class is: True is 1, False is 0, however they are capitalised. */
+bool classes_number(const char *name, double *number);
+/* Whether two names mean the same class: they are equal, or one of them is True or False, however capitalised, and the
+ * other means the same. */
+bool classes_same(const char *one, const char *other);
 
 /* As circe_predictions_write writes a .csv. */
 void predictions_put_csv(const circe_predictions *result, FILE *out);

@@ -19,8 +19,9 @@ static circe_status add_column(const trained *t, int64_t col, circe_table *table
         if (texts != NULL) words[i] = texts[(int64_t)numbers[i]];
     }
     const char *name = column_name(&set->table, col);
-    circe_status status =
-        texts != NULL ? circe_table_add_texts(table, name, words) : circe_table_add_numbers(table, name, numbers, 1);
+    circe_status status = texts != NULL                         ? circe_table_add_texts(table, name, words)
+                          : column_is_boolean(&set->table, col) ? circe_table_add_booleans(table, name, numbers, 1)
+                                                                : circe_table_add_numbers(table, name, numbers, 1);
     free(words);
     free(numbers);
     return status;

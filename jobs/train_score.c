@@ -137,9 +137,9 @@ static void question_free(question *q) {
 }
 
 static circe_status question_make(const training_job *job, const training_part *part, const float *outputs,
-                                  question *q) {
+                                  int64_t most, question *q) {
     const training_set *set = job->set;
-    int64_t n = part->n < MOST_TESTED ? part->n : MOST_TESTED, cols;
+    int64_t n = part->n < most ? part->n : most, cols;
     *q = (question){.y = first_rows(&part->data.y, n),
                     .z = first_rows(&part->data.z, n),
                     .z_numbers = first_rows(&part->z_numbers, n),
@@ -174,16 +174,22 @@ static circe_status test_by(const training_job *job, const question *q, circe_te
     return status;
 }
 
-static circe_status find_effect(const training_job *job, const question *q, int64_t draws,
-                                circe_training_score *score) {
+/* With intervals, from all rows, as an audit of them: then both show the same KPC. */
+static circe_status find_effect(const training_job *job, const training_part *part, const float *outputs,
+                                bool intervals, circe_training_score *score) {
+    question q;
     circe_test_options options;
     circe_effects effects;
-    const circe_mat *y = given_of(job, q);
+    circe_status status = question_make(job, part, outputs, intervals ? part->n : MOST_TESTED, &q);
+    const circe_mat *y = given_of(job, &q);
     circe_test_options_init(&options);
     options.seed = (uint64_t)job->options->seed;
-    options.kernel_y = y != NULL ? q->kernel_y : NULL;
-    options.kernel_z = q->kernel_z;
-    circe_status status = circe_test_effects(job->context, &q->x, y, &q->z, &options, draws, &effects);
+    options.kernel_y = y != NULL ? q.kernel_y : NULL;
+    options.kernel_z = q.kernel_z;
+    if (status == CIRCE_OK)
+        status =
+            circe_test_effects(job->context, &q.x, y, &q.z, &options, intervals ? EFFECT_DRAWS : FEW_DRAWS, &effects);
+    question_free(&q);
     if (status != CIRCE_OK) return status;
     score->kpc = (circe_training_estimate){effects.kpc.value, effects.kpc.lower, effects.kpc.upper};
     score->kpc_chance = effects.kpc.chance;
@@ -193,12 +199,11 @@ static circe_status find_effect(const training_job *job, const question *q, int6
 circe_status training_score_dependence(const training_job *job, const training_part *part, const float *outputs,
                                        bool intervals, circe_training_score *score) {
     question q;
-    circe_status status = question_make(job, part, outputs, &q);
+    circe_status status = question_make(job, part, outputs, MOST_TESTED, &q);
     if (status == CIRCE_OK) status = test_by(job, &q, CIRCE_TEST_KCI, &score->p_kci);
     if (status == CIRCE_OK) status = test_by(job, &q, CIRCE_TEST_GCM, &score->p_gcm);
-    if (status == CIRCE_OK) status = find_effect(job, &q, intervals ? EFFECT_DRAWS : FEW_DRAWS, score);
     question_free(&q);
-    return status;
+    return status == CIRCE_OK ? find_effect(job, part, outputs, intervals, score) : status;
 }
 
 circe_status training_score_error(const training_job *job, const training_part *part, const float *outputs,

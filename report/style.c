@@ -27,6 +27,7 @@ const char report__style[] =
     "table{border-collapse:separate;border-spacing:0;width:100%;font-size:.92rem;font-variant-numeric:tabular-nums}\n"
     "th,td{padding:.35rem .55rem;text-align:left;vertical-align:top;white-space:pre;"
     "border-bottom:1px solid var(--line)}\n"
+    "td:not(.number){white-space:pre-wrap;max-width:17rem}\n"
     "tbody tr:last-child td{border-bottom:0}\n"
     "th{background:var(--shade);font-weight:600}\n"
     ".number{text-align:right}\n"

@@ -32,12 +32,12 @@ static int widest(const circe_audit_column *columns, int64_t n, int least) {
 static void print_finding(const circe_audit_result *r, const circe_audit_finding *f, int prediction, int attribute) {
     const char *of = audit_prediction(r, f)->name, *on = audit_attribute(r, f)->name;
     char p[32], adjusted[32], kpc[112] = "-";
-    const circe_effect *e = &f->effects.kpc;
+    const circe_audit_estimate *e = &f->kpc_above_chance;
     char value[32], lower[32], upper[32];
     if (f->has_effects)
         snprintf(kpc, sizeof kpc, "%s [%s, %s]", audit_digits(e->value, value, sizeof value),
                  audit_digits(e->lower, lower, sizeof lower), audit_digits(e->upper, upper, sizeof upper));
-    printf("  %-*s  %-*s  %9s  %9s  %-9s  %-22s  %s\n", prediction + continued(of), of, attribute + continued(on), on,
+    printf("  %-*s  %-*s  %9s  %9s  %-9s  %-23s  %s\n", prediction + continued(of), of, attribute + continued(on), on,
            test_p_text(f->p_value, p, sizeof p), test_p_text(f->p_adjusted, adjusted, sizeof adjusted),
            circe_trust_name(f->trust), kpc, circe_audit_decision_name(f->decision));
 }
@@ -61,8 +61,8 @@ static void print_findings(const circe_audit_result *r, int64_t notion) {
     int prediction = widest(r->predictions, r->n_predictions, 10),
         attribute = widest(r->attributes, r->n_attributes, 9);
     print_question(r, audit_at(r, notion, 0, 0));
-    printf("  %-*s  %-*s  %9s  %9s  %-9s  %-22s  %s\n", prediction, "prediction", attribute, "attribute", "p-value",
-           "adjusted", "trust", "KPC, 95 % interval", "verdict");
+    printf("  %-*s  %-*s  %9s  %9s  %-9s  %-23s  %s\n", prediction, "prediction", attribute, "attribute", "p-value",
+           "adjusted", "trust", "KPC above chance [95 %]", "verdict");
     for (int64_t a = 0; a < r->n_attributes; a++) {
         for (int64_t p = 0; p < r->n_predictions; p++)
             print_finding(r, audit_at(r, notion, p, a), prediction, attribute);
@@ -88,6 +88,37 @@ static void print_quality(const circe_audit_result *r) {
             between = ", ";
         }
         puts(between[0] == '\0' ? "no metric: it is a number, and the outcome is classes in words" : "");
+    }
+    putchar('\n');
+}
+
+/* The rates of every group, where there are two classes: what people look for first. */
+static void print_groups(const circe_audit_result *r, int64_t prediction, int64_t attribute) {
+    enum { MOST_GROUPS = 15, RATES = 4 };
+    static const circe_audit_metric rates[RATES] = {CIRCE_METRIC_SELECTION_RATE, CIRCE_METRIC_TRUE_POSITIVE_RATE,
+                                                    CIRCE_METRIC_FALSE_POSITIVE_RATE, CIRCE_METRIC_PRECISION};
+    const circe_audit_groups *groups = &r->groups[attribute];
+    const circe_audit_metrics *of = audit_at(r, 0, prediction, attribute)->groups;
+    const char *name = r->attributes[attribute].name;
+    int width = widest(&r->attributes[attribute], 1, 5);
+    if (r->attributes[attribute].categories == NULL || groups->n_groups > MOST_GROUPS) return;
+    for (int64_t g = 0; g < groups->n_groups; g++) {
+        int length = (int)strlen(groups->labels[g]) - continued(groups->labels[g]);
+        width = length > width ? length : width;
+    }
+    if (r->n_predictions > 1) printf("%s:\n\n", r->predictions[prediction].name);
+    printf("  %-*s  %7s", width + continued(name), name, "rows");
+    for (int m = 0; m < RATES; m++) printf("  %s", circe_audit_metric_name(rates[m]));
+    putchar('\n');
+    for (int64_t g = 0; g < groups->n_groups; g++) {
+        printf("  %-*s  %7" PRId64, width + continued(groups->labels[g]), groups->labels[g], groups->rows[g]);
+        for (int m = 0; m < RATES; m++) {
+            char value[32] = "-";
+            double rate = of[g].of[rates[m]].value;
+            if (isfinite(rate)) cells_digits(rate, 3, value, sizeof value);
+            printf("  %*s", (int)strlen(circe_audit_metric_name(rates[m])), value);
+        }
+        puts(groups->compared[g] ? "" : "  (small)");
     }
     putchar('\n');
 }
@@ -121,6 +152,9 @@ void audit_text(const circe_audit_result *r, const char *folder, bool quiet) {
     if (quiet) return;
     putchar('\n');
     text_columns(&r->columns);
+    if (r->columns.n > 0) putchar('\n');
+    for (int64_t a = 0; r->outcome == CIRCE_OUTCOME_BINARY && a < r->n_attributes; a++)
+        for (int64_t p = 0; p < r->n_predictions; p++) print_groups(r, p, a);
     for (int64_t k = 0; k < r->n_notions; k++) print_verdicts(r, k);
     print_limits(r);
     printf("The report: %s/report.html\n", folder);

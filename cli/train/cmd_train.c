@@ -87,8 +87,9 @@ static void print_errors(const circe_training *t) {
 }
 
 static void print_score(const char *name, const circe_training_score *s) {
-    printf("  %-24s  %8.4g (%.3g to %.3g)  p %.2g (kci), %.2g (gcm)  KPC %.3g (%.2g to %.2g)\n", name, s->error.value,
-           s->error.lower, s->error.upper, s->p_kci, s->p_gcm, s->kpc.value, s->kpc.lower, s->kpc.upper);
+    printf("  %-24s  %8.4g (%.3g to %.3g)  p %.2g (kci), %.2g (gcm)  KPC %.3g (%.2g to %.2g; by chance %.2g)\n", name,
+           s->error.value, s->error.lower, s->error.upper, s->p_kci, s->p_gcm, s->kpc.value, s->kpc.lower, s->kpc.upper,
+           s->kpc_chance);
 }
 
 /* What invariance bought and cost. */
@@ -204,6 +205,20 @@ static int train(const session *s, const circe_train_options *options, const cir
     return status;
 }
 
+/* Says why an audit's numbers are not those of the training, where their questions differ. */
+static void print_audited(const circe_training *t, const circe_audit_result *r, bool marginal) {
+    printf("\nAudit of the %" PRId64 " %s rows\n\n", t->score.rows, t->test_rows > 0 ? "test" : "validation");
+    if (r->n_attributes == 1 && r->n_predictions == 1 && t->given_is_target && !marginal) return;
+    char *text = small_format(
+        "The audit asks about every column of --invariant-to%s by itself, given %s. The p-values and KPC of the "
+        "training above are for all of them together, %s%s.",
+        r->n_predictions > 1 ? " and every class" : "", t->target, marginal ? "with nothing given" : "given ",
+        marginal ? "" : t->given);
+    text_wrap(stdout, text, 0, 0, text_width());
+    putchar('\n');
+    free(text);
+}
+
 /* Into REPORT/audit, or MODEL-audit if there is no report. */
 static int audit(const session *s, const args *arguments, const circe_training *training, const char *report) {
     circe_audit_options options;
@@ -216,8 +231,8 @@ static int audit(const session *s, const args *arguments, const circe_training *
     progress_clear();
     if (status == CIRCE_OK) status = circe_audit_report(result, folder);
     if (status == CIRCE_OK && !arguments->own.json) {
-        printf("\nAudit of the %" PRId64 " %s rows\n\n", training->score.rows,
-               training->test_rows > 0 ? "test" : "validation");
+        const circe_train_options *asked = arguments->options;
+        print_audited(training, result, asked->regularizer != NULL && strcmp(asked->regularizer, "hsic") == 0);
         audit_text(result, folder, arguments->own.quiet);
     }
     circe_audit_result_free(result);

@@ -32,8 +32,9 @@ typedef struct circe_audit_column {
     char **categories; /* (n_categories): texts, or the different numbers of a column that has few; NULL: numbers */
     int64_t *code;     /* (n): the category of each row; NULL: numbers */
     int64_t n_categories;
-    int is_text; /* the values are codes, not numbers to compute with */
-    int is_few;  /* treated as categories because the column has few different numbers */
+    int is_text;    /* the values are codes, not numbers to compute with */
+    int is_few;     /* treated as categories because the column has few different numbers */
+    int is_boolean; /* the numbers 0 and 1 are called False and True */
     int is_constant;
     int is_label; /* the prediction is one of the outcome's two values, and needs no threshold */
     double mean, deviation;
@@ -169,6 +170,8 @@ typedef struct circe_audit_finding {
     char *verdict;
     int has_effects, has_calibration;
     circe_effects effects;
+    circe_audit_estimate
+        kpc_above_chance; /* effects.kpc minus its `chance`, at least 0: what limits and verdicts use */
     circe_calibration_draws calibration[CIRCE_AUDIT_DECIDING]; /* one per deciding test */
     circe_effects_along along; /* along the outcome, or for sufficiency along the prediction, if it is a number */
     double measures[CIRCE_AUDIT_MEASURES]; /* named by circe_audit_measure_name; NaN: could not be computed */

@@ -19,6 +19,9 @@ CIRCE_API void circe_table_free(circe_table *table);
 /* The numbers lie `stride` doubles apart. */
 CIRCE_API circe_status circe_table_add_numbers(circe_table *table, const char *name, const double *values,
                                                int64_t stride);
+/* The numbers 0 and 1, which results name False and True. */
+CIRCE_API circe_status circe_table_add_booleans(circe_table *table, const char *name, const double *values,
+                                                int64_t stride);
 CIRCE_API circe_status circe_table_add_texts(circe_table *table, const char *name, const char *const *texts);
 /* Texts that are categories whatever they look like, without the option `categories`. */
 CIRCE_API circe_status circe_table_add_categories(circe_table *table, const char *name, const char *const *texts);

@@ -20,7 +20,7 @@ from ._records import Record, frame, html_table, panels
 class Finding(Record):
     """Whether one prediction depends on one attribute once the outcome is known, or as another `notion` asks. `decision`,
     `verdict` and `trust` in words; `p_value`, and `p_adjusted` for several attributes (Holm); `tests`, `effects`, `along`,
-    `measures`, `gaps` between groups and the `groups` themselves, as in the JSON of the command."""
+    `kpc_above_chance` (the effect that verdicts and `kpc` in fail_if use), `measures`, `gaps` between groups and the `groups` themselves, as in the JSON of the command."""
 
     _shown = ("prediction", "attribute", "decision", "p_adjusted", "trust")
 
@@ -34,6 +34,7 @@ class Finding(Record):
     trust: str
     tests: List[dict]
     effects: Optional[dict]
+    kpc_above_chance: Optional[Dict[str, float]]
     along: Optional[dict]
     measures: Dict[str, Optional[float]]
     gaps: List[dict]
@@ -129,15 +130,19 @@ class Audit(Record):
         raise TypeError("an Audit cannot be pickled; pickle its results")
 
 
+_ENDS = (("", "value"), ("_lower", "lower"), ("_upper", "upper"))
+
+
 def _effect(finding: Finding) -> dict:
-    kpc = (finding.effects or {}).get("kpc") or {}
-    return {"kpc" + end: kpc.get(name, math.nan) for end, name in (("", "value"), ("_lower", "lower"), ("_upper", "upper"))}
+    found = {"kpc_above_chance": finding.kpc_above_chance, "kpc": (finding.effects or {}).get("kpc")}
+    return {name + end: (one or {}).get(key, math.nan) for name, one in found.items() for end, key in _ENDS} | {
+        "kpc_chance": (found["kpc"] or {}).get("chance", math.nan)}
 
 
 def _with_ends(metrics: Dict[str, Any]) -> dict:
     """{"auc": {"value": v, "lower": l, "upper": u}} to {"auc": v, "auc_lower": l, "auc_upper": u}."""
     return {name + end: one[key] for name, one in metrics.items() if isinstance(one, dict)
-            for end, key in (("", "value"), ("_lower", "lower"), ("_upper", "upper"))}
+            for end, key in _ENDS}
 
 
 def _group_rows(finding: Finding) -> List[dict]:
@@ -203,4 +208,4 @@ def audit(data, *, progress: Optional[Progress] = None, **options) -> Audit:
         handle = job.run("circe_audit", "circe_audit_result_free")
     results = json.loads(_native.taken_text(_native.jobs().circe_audit_json(handle.pointer)))
     return Audit(tuple(map(_finding, results["findings"])), tuple(results["quality"]), results["n"], results["dropped"],
-                 results["alpha"], tuple(results.get("warnings", ())), results["seconds"], results, handle)
+                 results["alpha"], tuple(map(job.schema.spelled, results.get("warnings", ()))), results["seconds"], results, handle)

@@ -379,6 +379,7 @@ JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_table_create": ("status", c_int64, _out),
     "circe_table_free": (None, _handle),
     "circe_table_add_numbers": ("status", _handle, _text, c_void_p, c_int64),
+    "circe_table_add_booleans": ("status", _handle, _text, c_void_p, c_int64),
     "circe_table_add_texts": ("status", _handle, _text, POINTER(c_char_p)),
     "circe_table_add_categories": ("status", _handle, _text, POINTER(c_char_p)),
 }

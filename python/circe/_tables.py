@@ -50,11 +50,12 @@ class Table:
             if numbers.strides[0] % numbers.itemsize or not numbers.flags.aligned:  # a field of records
                 numbers = np.array(numbers)
             stride = numbers.strides[0] // numbers.itemsize
-            _native.check(library.circe_table_add_numbers(self.pointer, encoded, _arrays.address(numbers), stride))
+            add = library.circe_table_add_booleans if _is_boolean(values) else library.circe_table_add_numbers
+            _native.check(add(self.pointer, encoded, _arrays.address(numbers), stride))
         else:
             cells = (ctypes.c_char_p * self.rows)(*texts)
-            add = library.circe_table_add_categories if named else library.circe_table_add_texts
-            _native.check(add(self.pointer, encoded, cells))
+            add_cells = library.circe_table_add_categories if named else library.circe_table_add_texts
+            _native.check(add_cells(self.pointer, encoded, cells))
 
     def expanded(self, value):
         """The columns of arrays that an option names, in their place."""
@@ -144,6 +145,15 @@ def _read(values, name: str, named: bool = False) -> Tuple[Optional[np.ndarray],
     if getattr(kind, "_is_numeric", False) and hasattr(values, "to_numpy"):  # pandas: nullable
         return values.to_numpy(dtype=np.float64, na_value=np.nan), [], False
     return _read_cells(values.to_list() if hasattr(values, "to_list") else values, name, named or _arrays.is_categorical(kind))
+
+
+def _is_boolean(values) -> bool:
+    """True and False, by the dtype or, where it says nothing, by every cell that is not missing."""
+    kind = str(getattr(values, "dtype", getattr(values, "type", "object"))).lower()
+    if kind != "object":
+        return kind in ("bool", "boolean", "bool[pyarrow]", "torch.bool")
+    found = [cell for cell in values if not _columns._is_missing(cell)]
+    return bool(found) and all(isinstance(cell, (bool, np.bool_)) for cell in found)
 
 
 def _is_arrow_column(values) -> bool:

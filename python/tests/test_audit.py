@@ -1,6 +1,8 @@
 """An audit against NumPy, scikit-learn and fairlearn, each where it is installed: every rate, gap and interval, with 3 % to 97 %
 positives, rare groups, ties, text and numeric codes; and what its result offers to notebooks."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,48 @@ def test_every_rate_and_gap(positives, codes):
         gap = next(g for g in found.gaps if g["of"] == name)
         assert gap["gap"] == pytest.approx(max(values) - min(values), abs=1e-12)
         assert gap["high"] == large[int(np.argmax(values))] or values[0] == values[1]
+
+
+BOOLEANS = {"numpy": lambda v: v, "list": lambda v: v.tolist(), "objects": lambda v: v.astype(object)}
+
+
+@pytest.mark.parametrize("kind", BOOLEANS)
+def test_booleans_are_called_false_and_true(kind):
+    table = people(0.4)
+    yes, second = table["y"] == 1, table["group"] == "b"
+    truth, member, said = (BOOLEANS[kind](v) for v in (yes, second, table["score"] >= 0.5))
+    columns = {"y": truth, "score": table["score"], "said": said, "member": member}
+    numbers = {"y": yes * 1.0, "score": table["score"], "said": (table["score"] >= 0.5) * 1.0, "member": second * 1.0}
+    options = dict(prediction=["score", "said"], target="y", sensitive="member", calibrate=0)
+    found, plain = circe.audit(columns, **options), circe.audit(numbers, **options)
+    assert found.results["positive"] == "True" and plain.results["positive"] == "1"
+    for one, other in zip(found.findings, plain.findings):
+        assert one.groups["labels"] == ["False", "True"] and other.groups["labels"] == ["0", "1"]
+        assert one.groups["metrics"] == other.groups["metrics"]
+        gap = next(g for g in one.gaps if g["of"] == "true positive rate")
+        assert (gap["high"], gap["low"]) == ("True", "False") and re.search(r"The true positive rate is 0\.\d+ in True and 0\.\d+ in False, a difference of", one.verdict)
+    for positive in ("False", "0"):
+        turned = circe.audit(columns, **{**options, "prediction": "said"}, positive=positive)
+        assert turned.results["positive"] == "False"
+        assert turned.findings[0].groups["metrics"]["true_positive_rate"]["value"] == pytest.approx(
+            [1 - rate for rate in found.findings[1].groups["metrics"]["false_positive_rate"]["value"]], abs=1e-12)
+
+
+def test_warnings_name_pythons_options():
+    table = people(0.4, n=300)
+    with pytest.warns(circe.JobWarning, match="is positive right"):
+        found = audit({**table, "score": 1 - table["score"]})
+    assert any("is positive right" in text for text in found.warnings) and not any("--" in text for text in found.warnings)
+
+
+def test_booleans_of_frames():
+    pandas = pytest.importorskip("pandas")
+    table = people(0.4)
+    frame = pandas.DataFrame({"y": table["y"] == 1, "score": table["score"],
+                              "group": pandas.array(np.where(table["group"] == "b", True, False), dtype="boolean")})
+    frame.loc[3, "group"] = pandas.NA
+    found = audit(frame, missing="drop")
+    assert (found.n, found.dropped) == (1499, 1) and found.findings[0].groups["labels"] == ["False", "True"]
 
 
 def test_frame_with_other_categoricals():

@@ -50,9 +50,12 @@ number_or_na <- function(value) if (is.null(value)) NA_real_ else value
 
 finding_row <- function(finding) {
   effect <- finding$effects$kpc
+  above <- finding$kpc_above_chance
   data.frame(prediction = finding$prediction, attribute = finding$attribute, decision = finding$decision,
              p.value = number_or_na(finding$p_value), p.adjusted = number_or_na(finding$p_adjusted), trust = finding$trust,
-             kpc = number_or_na(effect$value), kpc.lower = number_or_na(effect$lower), kpc.upper = number_or_na(effect$upper),
+             kpc.above.chance = number_or_na(above$value), kpc.above.chance.lower = number_or_na(above$lower),
+             kpc.above.chance.upper = number_or_na(above$upper), kpc = number_or_na(effect$value), kpc.lower = number_or_na(effect$lower), kpc.upper = number_or_na(effect$upper),
+             kpc.chance = number_or_na(effect$chance),
              verdict = finding$verdict)
 }
 
@@ -109,9 +112,9 @@ as.data.frame.circe_audit <- function(x, ...) x$findings
 print.circe_audit <- function(x, digits = 3, ...) {
   cat("\n\tAudit: does a prediction depend on an attribute, given ", x$target, "?\n\n", sep = "")
   cat("rows: ", x$n, if (x$dropped > 0) paste0(" (", x$dropped, " with missing values left out)"), "\n\n", sep = "")
-  shown <- x$findings[c("prediction", "attribute", "decision", "p.adjusted", "kpc", "trust")]
+  shown <- x$findings[c("prediction", "attribute", "decision", "p.adjusted", "kpc.above.chance", "trust")]
   shown$p.adjusted <- format.pval(shown$p.adjusted, digits = digits, eps = 1e-12)
-  shown$kpc <- signif(shown$kpc, digits)
+  shown$kpc.above.chance <- signif(shown$kpc.above.chance, digits)
   print(shown, row.names = FALSE)
   cat("\n")
   for (i in seq_len(nrow(x$findings))) cat(strwrap(x$findings$verdict[i], exdent = 2), sep = "\n")

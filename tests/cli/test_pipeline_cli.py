@@ -239,6 +239,20 @@ class ModelTest(PipelineTest):
         self.refuse(2, ["--invariant-to"], "train", "--data", "people.csv", "--features", "a,b", "--target", "class",
                     "--regularizer", "none", "--epochs", "1", "-o", "m.safetensors", "--audit", "--no-report")
 
+    def test_training_and_its_audit_measure_the_same(self):
+        """More rows than the tests of a training use: its KPC is that of the audit, up to float32 predictions."""
+        self.write("people.csv", table(people(4600, 6)))
+        said = self.run_ok("train", "--data", "people.csv", "--features", "a,b", "--target", "class", "--invariant-to", "group",
+                           "--gamma", "10", "--baseline", "none", "--epochs", "1", "--test", "0.5", "-o", "m.safetensors", "--report",
+                           "run", "--audit")
+        found = json.loads((self.path / "run" / "audit" / "results.json").read_text())["findings"][0]["effects"]["kpc"]
+        trained = json.loads((self.path / "run" / "results.json").read_text())["comparison"]["network"]
+        for name in ("value", "lower", "upper"):
+            self.assertAlmostEqual(trained["kpc"][name], found[name], delta=1e-4 * found["upper"])
+        self.assertAlmostEqual(trained["kpc_chance"], found["chance"], delta=1e-4 * found["upper"])
+        self.assertIn("by chance %.2g)" % found["chance"], said)
+        self.assertNotIn("all of them together", said)
+
     def test_training_keeps_too_few_rows_to_audit(self):
         """The rows are the test rows, of which --test keeps more, and not those of the table."""
         self.write("people.csv", table(people(300, 5)))

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "io/column_table.h"
 #include "io/inputs.h"
+#include "io/memory_table.h"
 #include "tests/support.h"
 
 enum { ROWS = 5 };
@@ -126,6 +127,31 @@ static void categories_by_themselves(void **state) {
     circe_table_free(table);
 }
 
+/* 0 and 1 that stand for False and True stay numbers; only their names are others. */
+static void booleans(void **state) {
+    (void)state;
+    static const double truths[ROWS] = {0, 1, NAN, 1, 0}, numbers[ROWS] = {0, 1, 2, 1, 0};
+    circe_table *table = make_table();
+    column_table read;
+    name_list wanted = {0};
+    reading how = {0};
+    uint64_t before = memory_table_hash(table);
+    assert_ok(circe_table_add_booleans(table, "member", truths, 1));
+    assert_int_not_equal(memory_table_hash(table), before);
+    assert_refused(circe_table_add_booleans(table, "two", numbers, 1), CIRCE_ERR_VALUE,
+                   "column 'two' is boolean, but row 2 is 2");
+    name_list_add(&wanted, "member");
+    name_list_add(&wanted, "age");
+    assert_ok(column_table_read(table, NULL, &wanted, &how, false, &read));
+    assert_true(column_is_boolean(&read, 0));
+    assert_false(column_is_boolean(&read, 1));
+    assert_null(column_categories(&read, 0));
+    assert_true(column_value(&read, 1, 0) == 1.0);
+    column_table_free(&read);
+    name_list_free(&wanted);
+    circe_table_free(table);
+}
+
 static void refusals(void **state) {
     (void)state;
     static const char *const mixed[ROWS] = {"1", "2", "three", "4", "5"};
@@ -143,4 +169,5 @@ static void refusals(void **state) {
     circe_table_free(NULL);
 }
 
-TEST_MAIN("memory_table", TEST(like_a_file), TEST(as_variables), TEST(categories_by_themselves), TEST(refusals))
+TEST_MAIN("memory_table", TEST(like_a_file), TEST(as_variables), TEST(categories_by_themselves), TEST(booleans),
+          TEST(refusals))
