@@ -9,6 +9,7 @@
 
 #include "base/small.h"
 #include "core/hash.h"
+#include "core/settings.h"
 #include "io/io_parts.h"
 
 typedef struct column {
@@ -26,6 +27,7 @@ struct circe_table {
 static const char table_name[] = "the table";
 
 circe_status circe_table_create(int64_t rows, circe_table **table) {
+    CIRCE_OWN_SETTINGS;
     *table = NULL;
     if (rows < 1) return circe_fail(CIRCE_ERR_ARGUMENT, "a table must have at least one row, not %" PRId64, rows);
     *table = calloc(1, sizeof **table);
@@ -81,6 +83,7 @@ static circe_status check_name(const circe_table *table, const char *name) {
 }
 
 circe_status circe_table_add_numbers(circe_table *table, const char *name, const double *values, int64_t stride) {
+    CIRCE_OWN_SETTINGS;
     circe_status status = check_name(table, name);
     if (status != CIRCE_OK) return status;
     double *numbers = malloc((size_t)table->rows * sizeof *numbers);
@@ -105,10 +108,12 @@ static circe_status add_texts(circe_table *table, const char *name, const char *
 }
 
 circe_status circe_table_add_texts(circe_table *table, const char *name, const char *const *texts) {
+    CIRCE_OWN_SETTINGS;
     return add_texts(table, name, texts, false);
 }
 
 circe_status circe_table_add_categories(circe_table *table, const char *name, const char *const *texts) {
+    CIRCE_OWN_SETTINGS;
     return add_texts(table, name, texts, true);
 }
 
