@@ -7,9 +7,6 @@
 #define CIRCE_CORE_SETTINGS_H
 
 #include <locale.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include "core/rooms.h"
 
@@ -20,16 +17,16 @@ typedef struct circe__settings {
 
 #if defined(__x86_64__)
 /* The register of SSE below, and the control word of the x87 above, in which OpenBLAS takes norms. FLAGS: what has
- * happened. */
+ * happened. Builtins, as the header of intrinsics is a large one for everybody to read. */
 enum { CIRCE__FLAGS = 0x3f, CIRCE__ARITHMETIC = 0x037f1f80 }; /* to nearest, all exceptions masked */
 static inline unsigned circe__get_arithmetic(void) {
     unsigned short x87;
     __asm__ volatile("fnstcw %0" : "=m"(x87));
-    return _mm_getcsr() | (unsigned)x87 << 16;
+    return __builtin_ia32_stmxcsr() | (unsigned)x87 << 16;
 }
 static inline void circe__set_arithmetic(unsigned arithmetic) {
     unsigned short x87 = (unsigned short)(arithmetic >> 16);
-    _mm_setcsr(arithmetic & 0xffff);
+    __builtin_ia32_ldmxcsr(arithmetic & 0xffff);
     if (x87 != circe__get_arithmetic() >> 16) /* without flags, at which it would trap now */
         __asm__ volatile("fnclex\n\tfldcw %0" : : "m"(x87));
 }
