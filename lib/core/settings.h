@@ -60,7 +60,8 @@ static inline void circe__settings_end(const circe__settings *before) {
     uselocale(before->locale);
 }
 
-#define CIRCE_OWN_SETTINGS \
-    const circe__settings settings_before __attribute__((cleanup(circe__settings_end))) = circe__settings_begin()
+#define CIRCE_OWN_SETTINGS                                                                        \
+    const circe__settings settings_before __attribute__((cleanup(circe__settings_end), unused)) = \
+        circe__settings_begin()
 
 #endif
