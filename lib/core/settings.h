@@ -2,7 +2,8 @@
  * denormal numbers and trap (a SIGFPE at an infinity that the library reckons with), and the decimal point of texts,
  * which is a comma in half of Europe after setlocale. CIRCE_OWN_SETTINGS at the head of a public function gives the
  * calling thread the settings of a new process until the function returns, and then everything as it was, the flags of
- * exceptions too. It takes some nanoseconds. */
+ * exceptions too. It takes some nanoseconds. Compilers may move arithmetic of that function itself across it, but not
+ * that of the functions it calls, where the work is done. */
 #ifndef CIRCE_CORE_SETTINGS_H
 #define CIRCE_CORE_SETTINGS_H
 
