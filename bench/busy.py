@@ -189,6 +189,8 @@ def main():
                       f"{common.spread(row['costs']):>20}  {row['disturbed']} of {options.rounds}", flush=True)
     finally:
         load.end()
+    if not found:
+        sys.exit(f"no call's name contains '{options.only}'")
     worst = max(found, key=lambda row: row["cost"])
     print(f"\nthe largest cost is {worst['cost']:.2f}, of {worst['call']}  {common.verdict(worst['cost'] <= MOST, MOST)}")
     if all(row["disturbed"] == options.rounds for row in found):

@@ -9,6 +9,7 @@
 
 #include "base/small.h"
 #include "core/hash.h"
+#include "core/settings.h"
 #include "io/io_parts.h"
 
 typedef struct column {
@@ -27,6 +28,7 @@ struct circe_table {
 static const char table_name[] = "the table";
 
 circe_status circe_table_create(int64_t rows, circe_table **table) {
+    CIRCE_OWN_SETTINGS;
     *table = NULL;
     if (rows < 1) return circe_fail(CIRCE_ERR_ARGUMENT, "a table must have at least one row, not %" PRId64, rows);
     *table = calloc(1, sizeof **table);
@@ -93,10 +95,13 @@ static circe_status add_numbers(circe_table *table, const char *name, const doub
 }
 
 circe_status circe_table_add_numbers(circe_table *table, const char *name, const double *values, int64_t stride) {
+    CIRCE_OWN_SETTINGS;
     return add_numbers(table, name, values, stride, false);
 }
 
 circe_status circe_table_add_booleans(circe_table *table, const char *name, const double *values, int64_t stride) {
+    CIRCE_OWN_SETTINGS;
+    CIRCE_OWN_SETTINGS;
     for (int64_t i = 0; i < table->rows; i++) {
         double value = values[i * stride];
         if (value != 0.0 && value != 1.0 && !isnan(value))
@@ -121,10 +126,12 @@ static circe_status add_texts(circe_table *table, const char *name, const char *
 }
 
 circe_status circe_table_add_texts(circe_table *table, const char *name, const char *const *texts) {
+    CIRCE_OWN_SETTINGS;
     return add_texts(table, name, texts, false);
 }
 
 circe_status circe_table_add_categories(circe_table *table, const char *name, const char *const *texts) {
+    CIRCE_OWN_SETTINGS;
     return add_texts(table, name, texts, true);
 }
 

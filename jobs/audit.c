@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/small.h"
 #include "circe/circe.h"
+#include "core/settings.h"
 #include "io/place.h"
 #include "jobs/audit_parts.h"
 #include "jobs/calibration.h"
@@ -137,6 +138,7 @@ static void run_free(audit_run *run) {
 
 circe_status circe_audit(circe_context *context, const circe_table *table, const circe_audit_options *options,
                          const circe_watch *watch, circe_audit_result **result) {
+    CIRCE_OWN_SETTINGS;
     double start = job_clock();
     unsigned mark;
     *result = NULL;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/small.h"
+#include "core/settings.h"
 #include "io/io.h"
 #include "io/list.h"
 #include "io/suggest.h"
@@ -256,6 +257,7 @@ void audit_checks_make(const circe_audit_options *o, circe_audit_result *r) {
 }
 
 int64_t circe_audit_failed(const circe_audit_result *r) {
+    CIRCE_OWN_SETTINGS;
     int64_t n = 0;
     for (int64_t i = 0; i < r->n_checks; i++) n += r->checks[i].failed != 0;
     return n;

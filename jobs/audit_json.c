@@ -3,6 +3,7 @@
 
 #include "base/small.h"
 #include "circe/circe.h"
+#include "core/settings.h"
 #include "jobs/audit_parts.h"
 #include "jobs/calibration.h"
 #include "jobs/columns.h"
@@ -247,6 +248,7 @@ cJSON *audit_json(const circe_audit_result *r, const char *folder) {
 }
 
 char *circe_audit_json(const circe_audit_result *r) {
+    CIRCE_OWN_SETTINGS;
     cJSON *json = audit_json(r, NULL);
     char *text = json_utf8(json, true);
     cJSON_Delete(json);

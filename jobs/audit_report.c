@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/small.h"
+#include "core/settings.h"
 #include "io/paths.h"
 #include "jobs/audit_page.h"
 #include "jobs/json.h"
@@ -145,6 +146,7 @@ static circe_status write_page(const circe_audit_result *r, const char *folder) 
 }
 
 circe_status circe_audit_report(const circe_audit_result *r, const char *folder) {
+    CIRCE_OWN_SETTINGS;
     circe_status status = path_make_folder(folder);
     if (status == CIRCE_OK) status = audit_write_csv(r, folder);
     if (status == CIRCE_OK) status = write_json(r, folder);

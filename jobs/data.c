@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/small.h"
+#include "core/settings.h"
 #include "images/dsprites.h"
 #include "images/faces.h"
 #include "images/png_file.h"
@@ -121,6 +122,7 @@ static const struct data_set *find_set(const char *name) {
 
 circe_status circe_data(circe_context *context, const char *set, const circe_data_options *options,
                         const circe_watch *watch, circe_data_made *made) {
+    CIRCE_OWN_SETTINGS;
     const struct data_set *chosen = find_set(set);
     data_job job = {context, options, watch, made};
     unsigned mark = 0;

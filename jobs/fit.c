@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/small.h"
+#include "core/settings.h"
 #include "io/paths.h"
 #include "jobs/columns.h"
 #include "jobs/fitting.h"
@@ -125,6 +126,7 @@ static circe_status fit_and_save(fit_job *j) {
 
 circe_status circe_fit(circe_context *context, const circe_table *table, const circe_fit_options *options,
                        const circe_watch *watch, circe_fit_result **result) {
+    CIRCE_OWN_SETTINGS;
     unsigned mark;
     circe_status status = small_begin(&mark);
     fit_job j = {.context = context,
@@ -164,6 +166,7 @@ void circe_fit_result_free(circe_fit_result *result) {
 }
 
 char *circe_fit_json(const circe_fit_result *result) {
+    CIRCE_OWN_SETTINGS;
     const circe_cme *cme = result->cme;
     circe_cme_info info;
     circe_cme_get_info(cme, &info);

@@ -1,5 +1,6 @@
 /* The result of a measure as JSON. */
 #include "circe/measure_job.h"
+#include "core/settings.h"
 #include "jobs/columns.h"
 #include "jobs/json.h"
 
@@ -108,6 +109,7 @@ static void json_all(cJSON *out, const circe_measure_job_result *r) {
 }
 
 char *circe_measure_json(const circe_measure_job_result *result) {
+    CIRCE_OWN_SETTINGS;
     const circe_cme *fitted = result->source == CIRCE_MEAN_OF_BATCH ? result->choice : result->mean;
     circe_cme_info info;
     cJSON *out = cJSON_CreateObject();

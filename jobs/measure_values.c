@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/small.h"
+#include "core/settings.h"
 #include "io/paths.h"
 #include "jobs/columns.h"
 #include "jobs/measuring_job.h"
@@ -196,6 +197,7 @@ static void describe(measure_job *j, measure_result *to) {
 circe_status circe_measure_run(circe_context *context, const circe_table *table, const char *name,
                                const circe_measure_job_options *options, const circe_watch *watch,
                                circe_measure_job_result **result) {
+    CIRCE_OWN_SETTINGS;
     unsigned mark;
     circe_status status = small_begin(&mark);
     measure_job j = {.context = context,

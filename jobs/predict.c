@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/small.h"
+#include "core/settings.h"
 #include "io/io.h"
 #include "io/paths.h"
 #include "jobs/columns.h"
@@ -28,6 +29,7 @@ circe_status predictor_open(circe_model *predictor, const char *name) {
 }
 
 circe_status circe_model_load(circe_context *context, const char *path, circe_model **model) {
+    CIRCE_OWN_SETTINGS;
     circe_model *loaded = small_alloc(sizeof *loaded);
     circe_status status = train_model_load(context, path, &loaded->model);
     if (status == CIRCE_OK) status = predictor_open(loaded, path);
@@ -37,6 +39,7 @@ circe_status circe_model_load(circe_context *context, const char *path, circe_mo
 }
 
 circe_status circe_model_save(circe_context *context, const circe_model *model, const char *path) {
+    CIRCE_OWN_SETTINGS;
     return train_model_save(context, &model->model, path);
 }
 
@@ -322,6 +325,7 @@ static void close_job(prediction_job *job) {
 
 circe_status circe_predict(circe_context *context, const circe_model *model, const circe_table *table,
                            const circe_predict_options *options, const circe_watch *watch, circe_predictions **made) {
+    CIRCE_OWN_SETTINGS;
     unsigned mark;
     circe_status status = small_begin(&mark);
     predicted *p = small_alloc(sizeof *p);

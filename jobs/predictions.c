@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/small.h"
+#include "core/settings.h"
 #include "io/io.h"
 #include "io/paths.h"
 #include "jobs/columns.h"
@@ -69,6 +70,7 @@ static void add_error(predicted *p, circe_prediction_error error, notes *warning
 
 circe_status circe_predictions_compare(circe_predictions *result, const circe_table *table,
                                        const circe_predict_options *options, const circe_watch *watch) {
+    CIRCE_OWN_SETTINGS;
     predicted *p = predicted_of(result);
     column_table truth = {0};
     notes warnings = {.text = result->warnings.text, .n = result->warnings.n, .watch = watch};
@@ -225,10 +227,12 @@ static circe_status write_text(const char *path, const circe_predictions *r, con
 
 circe_status circe_predictions_append(const circe_predictions *r, const circe_predict_options *options,
                                       const char *path) {
+    CIRCE_OWN_SETTINGS;
     return write_text(path, r, options);
 }
 
 circe_status circe_predictions_write(const circe_predictions *r, const char *path) {
+    CIRCE_OWN_SETTINGS;
     circe_mat out = circe_mat_f64(r->values, r->rows, r->outputs);
     return path_ends_with(path, ".npy") ? io_write_npy(path, &out) : write_text(path, r, NULL);
 }
@@ -256,6 +260,7 @@ static cJSON *errors_json(const circe_predictions *p) {
 
 /* With the predictions where they go to no file: nothing else is printed. */
 char *circe_predictions_json(const circe_predictions *p, const circe_predict_options *o) {
+    CIRCE_OWN_SETTINGS;
     cJSON *out = cJSON_CreateObject(), *outputs;
     cJSON_AddStringToObject(out, "model", o->model);
     cJSON_AddStringToObject(out, o->images != NULL ? "images" : "data", o->images != NULL ? o->images : o->data);

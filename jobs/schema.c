@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "circe/options.h"
+#include "core/settings.h"
 #include "io/io.h"
 #include "io/suggest.h"
 
@@ -238,6 +239,7 @@ static circe_status parse(const circe_option *row, field to, const char *text) {
 }
 
 circe_status circe_options_set(const circe_schema *schema, void *options, const char *name, const char *text) {
+    CIRCE_OWN_SETTINGS;
     const circe_option *row = circe_schema_find(schema, name);
     if (row != NULL) return parse(row, field_of(row, options), text);
     const char *nearest = circe_schema_nearest(schema, name);
@@ -247,6 +249,7 @@ circe_status circe_options_set(const circe_schema *schema, void *options, const 
 
 circe_status circe_options_numbers(const circe_schema *schema, const void *options, const char *name, double *values,
                                    int64_t *n) {
+    CIRCE_OWN_SETTINGS;
     const circe_option *row = circe_schema_find(schema, name);
     const char *text = *field_of(row, options).text;
     *n = 0;
@@ -333,6 +336,7 @@ static circe_status check_row(const circe_option *row, field now) {
 }
 
 circe_status circe_options_check(const circe_schema *schema, const void *options) {
+    CIRCE_OWN_SETTINGS;
     for (size_t i = 0; i < schema->n; i++) {
         const circe_option *row = &schema->rows[i];
         field now = field_of(row, options);
@@ -358,6 +362,7 @@ static const char *number_text(double value, char *out, size_t size) {
 
 const char *circe_options_text(const circe_schema *schema, const void *options, const char *name, char *out,
                                size_t size) {
+    CIRCE_OWN_SETTINGS;
     const circe_option *row = circe_schema_find(schema, name);
     if (row == NULL) return NULL;
     field now = field_of(row, options);

@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "base/small.h"
+#include "core/settings.h"
 #include "io/list.h"
 #include "io/memory_table.h"
 #include "io/paths.h"
@@ -348,6 +349,7 @@ static circe_status write_results(sweep_job *job) {
 
 circe_status circe_sweep(circe_context *context, const circe_table *table, const circe_train_options *training,
                          const circe_sweep_options *options, const circe_watch *watch, circe_sweep_result **result) {
+    CIRCE_OWN_SETTINGS;
     unsigned mark;
     *result = NULL;
     circe_status status = small_begin(&mark);
@@ -407,6 +409,7 @@ static cJSON *run_json(const circe_sweep_result *r, const circe_sweep_run *run) 
 }
 
 char *circe_sweep_json(const circe_sweep_result *r) {
+    CIRCE_OWN_SETTINGS;
     cJSON *out = cJSON_CreateObject(), *options = cJSON_AddArrayToObject(out, "options");
     for (int64_t a = 0; a < r->n_options; a++) cJSON_AddItemToArray(options, cJSON_CreateString(r->options[a]));
     json_integer(out, "failed", r->n_failed);

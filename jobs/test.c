@@ -8,6 +8,7 @@
 
 #include "base/small.h"
 #include "circe/test_job.h"
+#include "core/settings.h"
 #include "io/inputs.h"
 #include "io/suggest.h"
 #include "jobs/calibration.h"
@@ -455,6 +456,7 @@ static void free_job(test_job *j) {
 circe_status circe_test_run(circe_context *context, const circe_table *table, const char *method,
                             const circe_test_job_options *options, const circe_watch *watch,
                             circe_test_job_result **result) {
+    CIRCE_OWN_SETTINGS;
     unsigned mark;
     circe_status status = small_begin(&mark);
     test_job j = {.context = context,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/small.h"
+#include "core/settings.h"
 #include "jobs/calibration.h"
 #include "jobs/columns.h"
 #include "jobs/json.h"
@@ -180,6 +181,7 @@ static void json_all(cJSON *out, const circe_test_job_result *r) {
 }
 
 char *circe_test_json(const circe_test_job_result *result) {
+    CIRCE_OWN_SETTINGS;
     cJSON *out = cJSON_CreateObject();
     if (result->n > 1)
         json_all(out, result);

@@ -11,6 +11,7 @@
 #include "base/small.h"
 #include "circe/test_job.h"
 #include "core/core.h"
+#include "core/settings.h"
 #include "io/column_table.h"
 #include "io/paths.h"
 #include "jobs/notes.h"
@@ -320,6 +321,7 @@ static void note_failure(many *m, int64_t i, circe_status status) {
 }
 
 static void *work(void *user) {
+    CIRCE_OWN_SETTINGS;
     worker *w = user;
     many *m = w->m;
     for (int64_t c; w->status == CIRCE_OK && (c = atomic_fetch_add(&m->next, 1)) < m->chunks;)
@@ -541,6 +543,7 @@ static void free_many(many *m) {
 circe_status circe_tests_run(circe_context *context, const circe_table *table, const char *method,
                              const circe_question *questions, int64_t n, const circe_test_job_options *options,
                              const circe_watch *watch, circe_tests_result **result) {
+    CIRCE_OWN_SETTINGS;
     unsigned mark;
     circe_status status = small_begin(&mark);
     many m = {.context = context,

@@ -5,6 +5,7 @@
 
 #include "base/small.h"
 #include "circe/test_job.h"
+#include "core/settings.h"
 #include "io/list.h"
 #include "jobs/json.h"
 #include "jobs/test_json.h"
@@ -31,6 +32,7 @@ static cJSON *json_answer(const circe_answer *a) {
 }
 
 char *circe_tests_json(const circe_tests_result *r) {
+    CIRCE_OWN_SETTINGS;
     cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "method", r->method);
     json_integer(out, "rows", r->rows);
@@ -51,6 +53,7 @@ static void put(FILE *out, const char *text, char end) {
 }
 
 char *circe_tests_csv(const circe_tests_result *r) {
+    CIRCE_OWN_SETTINGS;
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/small.h"
+#include "core/settings.h"
 #include "io/paths.h"
 #include "jobs/columns.h"
 #include "jobs/training.h"
@@ -438,6 +439,7 @@ static circe_status run_all(training_job *job) {
 
 circe_status circe_train(circe_context *context, const circe_table *table, const circe_train_options *options,
                          const circe_watch *watch, circe_training **made) {
+    CIRCE_OWN_SETTINGS;
     unsigned mark;
     circe_status status = small_begin(&mark);
     trained *t = small_alloc(sizeof *t);

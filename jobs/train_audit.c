@@ -4,6 +4,7 @@
 
 #include "base/small.h"
 #include "circe/audit.h"
+#include "core/settings.h"
 #include "jobs/audit_parts.h"
 #include "jobs/training.h"
 
@@ -91,6 +92,7 @@ static circe_status check(const trained *t) {
 circe_status circe_training_audit(circe_context *context, const circe_training *training,
                                   const circe_audit_options *options, const circe_watch *watch,
                                   circe_audit_result **result) {
+    CIRCE_OWN_SETTINGS;
     const trained *t = trained_of(training);
     circe_audit_options own = *options;
     circe_table *table = NULL;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/small.h"
+#include "core/settings.h"
 #include "jobs/columns.h"
 #include "jobs/json.h"
 #include "jobs/kernel_choice.h"
@@ -275,6 +276,7 @@ static void json_word(cJSON *out, const char *name, const char *text) {
 }
 
 char *circe_training_json(const circe_training *r, const char *folder) {
+    CIRCE_OWN_SETTINGS;
     const trained *t = trained_of(r);
     cJSON *out = cJSON_CreateObject(), *rows;
     json_word(out, "model", r->path);

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/small.h"
+#include "core/settings.h"
 #include "jobs/machine.h"
 #include "jobs/training.h"
 #include "report/cells.h"
@@ -402,6 +403,7 @@ static void write_page(training_page *p) {
 }
 
 circe_status circe_training_report(circe_context *context, const circe_training *result, const char *folder) {
+    CIRCE_OWN_SETTINGS;
     training_page p = {.context = context, .t = trained_of(result), .folder = folder};
     write_history(&p);
     write_predictions(&p);

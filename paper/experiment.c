@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/small.h"
+#include "core/settings.h"
 #include "io/suggest.h"
 #include "paper/paper_parts.h"
 
@@ -184,6 +185,7 @@ typedef struct listed {
 } listed;
 
 circe_status circe_experiment_list(circe_experiment_entry **entries, int64_t *n) {
+    CIRCE_OWN_SETTINGS;
     listed *list = small_alloc(sizeof *list);
     *n = find_all(&list->owner, list->entries);
     for (int64_t i = 0; i < *n; i++) {

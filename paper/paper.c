@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/small.h"
+#include "core/settings.h"
 #include "jobs/notes.h"
 #include "mpi/ranks.h"
 #include "paper/paper_parts.h"
@@ -138,6 +139,7 @@ static void keep_warning(void *user, const char *text) { notes_add(&((keeper *)u
 
 circe_status circe_experiment(circe_context *context, const char *name, const circe_experiment_options *options,
                               const circe_watch *watch, circe_experiment_result **result) {
+    CIRCE_OWN_SETTINGS;
     *result = NULL;
     if (!ranks_first()) return serve(context, options, watch);
     unsigned mark;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/settings.h"
 #include "jobs/notes.h"
 #include "paper/paper_parts.h"
 
@@ -126,6 +127,7 @@ void paper_fill(paper *p) {
 }
 
 char *circe_experiment_json(const circe_experiment_result *result) {
+    CIRCE_OWN_SETTINGS;
     return strdup(((const paper *)(const void *)result)->json);
 }
 

@@ -62,6 +62,7 @@ static void take_error(char why[SWEEP__WHY_BYTES]) {
 }
 
 static void *run(void *user) {
+    CIRCE_OWN_SETTINGS;
     runner *r = user;
     const sweep_options *o = r->crew->options;
     sweep_task task = {.progress = tell, .teller = r};

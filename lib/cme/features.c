@@ -7,6 +7,8 @@
 
 #include "cme/cme_parts.h"
 
+#include "core/settings.h"
+
 struct circe_features {
     circe_context *context;
     circe_mat y, zeta;
@@ -103,6 +105,7 @@ static circe_status build(const circe_cme *cme, const circe_mat *y, const double
 
 circe_status circe_features_create(circe_context *context, const circe_cme *cme, const circe_mat *y, const circe_mat *z,
                                    circe_dtype dtype, circe_features **features) {
+    CIRCE_OWN_SETTINGS;
     circe_workspace *workspace = NULL;
     circe_features *made = NULL;
     double *y64 = NULL, *z64 = NULL;
@@ -177,6 +180,7 @@ void circe__gather_rows(const circe_mat *from, const int64_t *index, int64_t n, 
 
 circe_status circe_features_gather(const circe_features *features, const int64_t *index, int64_t n, circe_mat *y_out,
                                    circe_mat *zeta_out) {
+    CIRCE_OWN_SETTINGS;
     if (features == NULL || index == NULL || n < 1)
         return circe_fail(CIRCE_ERR_ARGUMENT, "features and index must not be NULL, and n at least 1");
     circe_status status = refuse_implicit(features);

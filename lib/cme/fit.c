@@ -8,6 +8,8 @@
 
 #include "cme/curves.h"
 
+#include "core/settings.h"
+
 enum {
     DENSE_ROWS = 512, /* up to here a dense fit takes a tenth of a second and is exact everywhere */
     DEFAULT_MAX_RANK = 4096,
@@ -453,6 +455,7 @@ static circe_status check_weights(const circe__fit_by *by, const circe_cme_optio
 
 circe_status circe_cme_fit(circe_context *context, const circe_mat *y, const circe_mat *z, const circe_kernel *kernel_y,
                            const circe_kernel *kernel_z, const circe_cme_options *options, circe_cme **cme) {
+    CIRCE_OWN_SETTINGS;
     return circe__cme_fit(context, NULL, y, z, kernel_y, kernel_z, options, cme);
 }
 

@@ -11,6 +11,8 @@
 
 #include "cme/cme_parts.h"
 
+#include "core/settings.h"
+
 static circe_status check_linear(const circe_cme *cme) {
     const circe__basis *basis = &cme->z_basis;
     if (cme->rff != NULL)
@@ -41,6 +43,7 @@ static circe_status mean_into(circe_workspace *workspace, const circe_cme *cme, 
 }
 
 circe_status circe_cme_mean(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y, circe_mat *out) {
+    CIRCE_OWN_SETTINGS;
     double *y64 = NULL;
     if (workspace == NULL || cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace and cme must not be NULL");
     circe_status status = check_linear(cme);

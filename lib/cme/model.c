@@ -5,6 +5,8 @@
 
 #include "cme/curves.h"
 
+#include "core/settings.h"
+
 const char *circe_method_name(circe_method method) {
     return CIRCE__NAME(method, [CIRCE_METHOD_AUTO] = "auto", [CIRCE_METHOD_LOWRANK] = "lowrank",
                        [CIRCE_METHOD_DENSE] = "dense", [CIRCE_METHOD_RFF] = "rff");
@@ -89,6 +91,7 @@ const circe_kernel *circe_cme_kernel_y(const circe_cme *cme) { return cme == NUL
 const circe_kernel *circe_cme_kernel_z(const circe_cme *cme) { return cme == NULL ? NULL : cme->kernel_z; }
 
 circe_status circe_cme_rff_step(circe_cme *cme, int64_t step) {
+    CIRCE_OWN_SETTINGS;
     if (cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
     if (cme->rff == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "this model was fitted by method %s; only rff has steps",

@@ -15,6 +15,7 @@
 
 #include "circe/safetensors.h"
 #include "cme/curves.h"
+#include "core/settings.h"
 
 #define FORMAT_NAME "circe.conditional_mean"
 #define FORMAT_VERSION "2"
@@ -94,6 +95,7 @@ circe_status circe_cme_save(const circe_cme *cme, const char *path) { return cir
 
 circe_status circe_cme_save_with(const circe_cme *cme, const char *path, const circe_metadata *metadata,
                                  int64_t n_metadata) {
+    CIRCE_OWN_SETTINGS;
     if (cme == NULL || path == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cme and path must not be NULL");
     if (n_metadata < 0 || n_metadata > MAX_OWN_METADATA || (metadata == NULL && n_metadata > 0))
         return circe_fail(CIRCE_ERR_ARGUMENT, "a model can store 0 to %d texts of the caller, not %lld",
@@ -327,6 +329,7 @@ static circe_status read_model(const reader *r, circe_cme *cme) {
 }
 
 circe_status circe_cme_load(circe_context *context, const char *path, circe_cme **cme) {
+    CIRCE_OWN_SETTINGS;
     if (context == NULL || path == NULL || cme == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "context, path and cme must not be NULL");
     *cme = NULL;

@@ -13,6 +13,8 @@
 
 #include "cme/cme_parts.h"
 
+#include "core/settings.h"
+
 circe_status circe__cme_points(circe_workspace *workspace, circe__slot slot, const circe_mat *points, int64_t dim,
                                const char *name, double **out) {
     circe_status status = circe__check_data(points, name, 1);
@@ -296,6 +298,7 @@ static circe_status make_gram(circe_workspace *workspace, const circe_cme *cme, 
 
 circe_status circe_residual_gram(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
                                  const circe_mat *z, circe_mat *out) {
+    CIRCE_OWN_SETTINGS;
     double *y64 = NULL, *z64 = NULL;
     if (workspace == NULL || cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace and cme must not be NULL");
     circe_status status = circe__cme_points(workspace, CIRCE__SLOT_Y, y, cme->info.dim_y, "y", &y64);

@@ -10,6 +10,7 @@
 #include "circe/matrix.h"
 #include "circe/random.h"
 #include "core/rooms.h"
+#include "core/settings.h"
 
 struct circe__backend;
 

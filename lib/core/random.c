@@ -76,6 +76,7 @@ VECTORS static void fill_uniform(circe_random generator, uint64_t first, int64_t
 
 /* A function with clones that the loader chooses from has no symbol of its own in the library; this one has. */
 void circe_random_uniform(circe_random generator, uint64_t first, int64_t n, double *out) {
+    CIRCE_OWN_SETTINGS;
     fill_uniform(generator, first, n, out);
 }
 
@@ -88,6 +89,7 @@ static double normal_at(circe_random generator, uint64_t position) {
 }
 
 void circe_random_normal(circe_random generator, uint64_t first, int64_t n, double *out) {
+    CIRCE_OWN_SETTINGS;
     for (int64_t i = 0; i < n; i++) out[i] = normal_at(generator, first + (uint64_t)i);
 }
 
@@ -99,6 +101,7 @@ static int64_t below(double u, int64_t n) {
 
 /* Fisher and Yates: number i of the stream decides which of 0..i swaps places with i. */
 void circe_random_permutation(circe_random generator, int64_t n, int64_t *out) {
+    CIRCE_OWN_SETTINGS;
     enum { PIECE = 256 };
     double u[PIECE];
     for (int64_t i = 0; i < n; i++) out[i] = i;
@@ -157,5 +160,6 @@ void circe__random_subset(int threads, circe_random generator, int64_t n, int64_
 }
 
 void circe_random_subset(circe_random generator, int64_t n, int64_t k, int64_t *out) {
+    CIRCE_OWN_SETTINGS;
     circe__random_subset(1, generator, n, k, out);
 }

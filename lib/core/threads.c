@@ -42,6 +42,7 @@
 #include "core/core.h"
 #include "core/processors.h"
 #include "core/runtimes.h"
+#include "core/settings.h"
 
 enum {
     N_JOBS = 31,
@@ -71,21 +72,22 @@ typedef struct place_words {
 /* All that a helper must know is in one line. */
 typedef struct job {
     _Alignas(64) word serial; /* 0 while the rest of the line is written */
-    _Atomic int16_t places, pool, first,
-        n; /* helpers that there are, and those that are told: n from the first, in a circle */
+    _Atomic uint8_t places;
+    atomic_bool drowsy;             /* some of the n helpers sleep */
+    _Atomic int16_t pool, first, n; /* helpers that there are, and those that are told: n from the first, in a circle */
     _Atomic int64_t parts;
     circe_part_fn run;
     void *user;
-    const atomic_bool *stop;        /* the caller's */
-    unsigned modes;                 /* the caller's rounding */
+    const atomic_bool *stop; /* the caller's, as the next two */
+    locale_t locale;
+    unsigned arithmetic;
     atomic_uint waiting;            /* a futex: the caller sleeps until a place is done */
-    atomic_bool drowsy;             /* some of the n helpers sleep */
     _Alignas(64) atomic_int looked; /* of the n helpers, those that somebody has seen to be awake, or woken */
     uint64_t last;                  /* serial, the caller's own */
     place_words at[N_PLACES];
 } job;
 
-_Static_assert(offsetof(job, looked) == 64, "one line");
+_Static_assert(offsetof(job, looked) == 64 && N_PLACES <= UINT8_MAX, "one line");
 
 typedef struct helper {
     _Alignas(64) word mail; /* 1 + the slot to look at; 0: none */
@@ -164,19 +166,6 @@ static bool spin(word *at, uint64_t value, uint64_t limit) {
         last = now;
     }
 }
-
-/* ---- rounding ---------------------------------------------------------------------------------------------------- */
-
-/* How this thread rounds and whether it flushes denormal numbers; flags that say what has happened stay its own. */
-#if defined(__x86_64__)
-enum { FLAGS = 0x3f };
-
-static unsigned get_modes(void) { return _mm_getcsr() & ~(unsigned)FLAGS; }
-static void set_modes(unsigned modes) { _mm_setcsr((_mm_getcsr() & FLAGS) | modes); }
-#else
-static unsigned get_modes(void) { return 0; }
-static void set_modes(unsigned modes) { (void)modes; }
-#endif
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
@@ -271,7 +260,7 @@ static void help(job *j, int own) {
     int place = (int)circe__cut(w.places, n + 1, rank);
     int64_t piece = take(&w, &place);
     if (piece < 0) return;
-    set_modes(j->modes);
+    circe__settings_end(&(circe__settings){j->locale, j->arithmetic});
     run_pieces(&w, place, piece);
 }
 
@@ -429,7 +418,7 @@ static work publish(job *j, int helpers, int64_t parts, circe_part_fn run, void 
     w.pieces = count_pieces(parts, w.places);
     atomic_store_explicit(&j->serial, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(&j->places, (int16_t)w.places, memory_order_relaxed);
+    atomic_store_explicit(&j->places, (uint8_t)w.places, memory_order_relaxed);
     atomic_store_explicit(&j->parts, parts, memory_order_relaxed);
     atomic_store_explicit(&j->pool, (int16_t)all, memory_order_relaxed);
     atomic_store_explicit(&j->first, (int16_t)first, memory_order_relaxed);
@@ -438,7 +427,8 @@ static work publish(job *j, int helpers, int64_t parts, circe_part_fn run, void 
     atomic_store_explicit(&j->looked, 0, memory_order_relaxed);
     j->run = run;
     j->user = user;
-    j->modes = get_modes();
+    j->locale = uselocale((locale_t)0);
+    j->arithmetic = circe__get_arithmetic();
     j->stop = stop_of_part != NULL ? stop_of_part : &brackets.stop;
     atomic_store_explicit(&j->serial, w.serial, memory_order_release);
     return w;

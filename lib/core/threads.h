@@ -23,7 +23,7 @@ CIRCE_ROOMS int circe__default_threads(void);
 int circe__usable_threads(int threads);
 
 /* circe_context_run on up to `threads` threads, for code that knows no context. The parts of one call see the caller's
- * rounding mode. */
+ * arithmetic and locale (core/settings.h). */
 CIRCE_ROOMS void circe__run_on(int threads, int64_t parts, circe_part_fn run, void *user);
 
 /* Brackets work that uses the algebra table of a backend, which divides itself among the context's threads; BLAS below

@@ -312,6 +312,7 @@ static circe_status finish(circe_tensor_file *made, const void *data, size_t byt
 }
 
 circe_status circe_tensor_file_open(circe_context *context, const char *path, circe_tensor_file **file) {
+    CIRCE_OWN_SETTINGS;
     circe_tensor_file *made = NULL;
     if (context == NULL || path == NULL || file == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "context, path and file must not be NULL");
@@ -328,6 +329,7 @@ circe_status circe_tensor_file_open(circe_context *context, const char *path, ci
 
 circe_status circe_tensor_file_parse(circe_context *context, const void *data, size_t bytes, const char *name,
                                      circe_tensor_file **file) {
+    CIRCE_OWN_SETTINGS;
     circe_tensor_file *made = NULL;
     if (context == NULL || name == NULL || file == NULL || (data == NULL && bytes > 0))
         return circe_fail(CIRCE_ERR_ARGUMENT, "context, data, name and file must not be NULL");

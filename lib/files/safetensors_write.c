@@ -162,6 +162,7 @@ static circe_status check_metadata(const circe_metadata *metadata, int64_t n_met
 
 circe_status circe_tensor_file_write(circe_context *context, const char *path, const circe_tensor *tensors,
                                      int64_t n_tensors, const circe_metadata *metadata, int64_t n_metadata) {
+    CIRCE_OWN_SETTINGS;
     char *header = NULL;
     if (context == NULL || path == NULL || n_tensors < 0 || n_metadata < 0 || (tensors == NULL && n_tensors > 0) ||
         (metadata == NULL && n_metadata > 0))

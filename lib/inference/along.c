@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/settings.h"
 #include "inference/dependence.h"
 #include "inference/effect.h"
 
@@ -178,6 +179,7 @@ static circe_status place_weights(walk *w, const circe_mat *y, const int64_t *ro
 circe_status circe_test_along(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
                               const circe_test_options *options, int64_t column, int64_t points, double *place,
                               double *value, double *lower, double *upper, double *null_upper) {
+    CIRCE_OWN_SETTINGS;
     circe__data data = {0}, part = {0};
     int64_t *index = NULL;
     if (place == NULL || value == NULL || lower == NULL || upper == NULL || null_upper == NULL || points < 1)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/settings.h"
 #include "inference/dependence.h"
 #include "inference/resample.h"
 
@@ -22,6 +23,7 @@ static circe_status run_null(const circe__resampler *resampler, int64_t repetiti
 
 circe_status circe_test_calibrate(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
                                   const circe_test_options *options, int64_t repetitions, double *p_values) {
+    CIRCE_OWN_SETTINGS;
     circe__data data;
     circe__resampler resampler = {0};
     if (p_values == NULL || repetitions < 1)
@@ -98,6 +100,7 @@ static void say(double alpha, int64_t n, circe_calibration *s) {
 
 circe_status circe_calibration_summary(const double *p_values, int64_t n, double alpha, int64_t bins, int64_t *counts,
                                        circe_calibration *summary) {
+    CIRCE_OWN_SETTINGS;
     if (p_values == NULL || summary == NULL || n < 1)
         return circe_fail(CIRCE_ERR_ARGUMENT, "a summary needs at least 1 p-value");
     if (!(alpha > 0.0 && alpha < 1.0))

@@ -14,6 +14,7 @@
  * latter has about the truth. Half-samples have no duplicates, which would make kernel statistics see dependence in a
  * bootstrap. The residuals are those of the whole sample. */
 #include "inference/effect.h"
+#include "core/settings.h"
 #include "inference/dependence.h"
 
 #include <math.h>
@@ -242,6 +243,7 @@ static circe_status by_chance(const circe__data *part, const circe__data *small,
 
 circe_status circe_test_effects(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
                                 const circe_test_options *options, int64_t draws, circe_effects *effects) {
+    CIRCE_OWN_SETTINGS;
     double start = circe__seconds();
     circe__data data = {0}, part = {0}, small = {0};
     circe_workspace *workspace = NULL;

@@ -16,6 +16,8 @@
 
 #include "inference/inference_parts.h"
 
+#include "core/settings.h"
+
 enum { DONORS = 5, MOST_CANDIDATES = 4000 };
 
 /* All columns side by side. */
@@ -218,6 +220,7 @@ static void report(const circe_test_options *options, const sheet *s, double p, 
 
 circe_status circe_test_impute(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
                                const circe_test_options *given, int64_t imputations, circe_test_result *result) {
+    CIRCE_OWN_SETTINGS;
     circe_test_options options;
     sheet s = {0};
     double *cells[3] = {NULL, NULL, NULL}, *p = NULL, start = circe__seconds();

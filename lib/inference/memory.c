@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/hash.h"
+#include "core/settings.h"
 #include "inference/dependence.h"
 #include "inference/faces.h"
 
@@ -140,6 +141,7 @@ circe_status circe__memory_begin(const circe_context *context, circe_test_memory
 }
 
 circe_status circe_test_memory_create(const circe_context *context, double bytes, circe_test_memory **memory) {
+    CIRCE_OWN_SETTINGS;
     if (context == NULL || memory == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and memory must not be NULL");
     if (!(bytes > 0.0))
         return circe_fail(CIRCE_ERR_ARGUMENT, "the size of a memory is %g bytes; it must be positive", bytes);

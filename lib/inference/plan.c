@@ -8,6 +8,8 @@
 
 #include "inference/inference_parts.h"
 
+#include "core/settings.h"
+
 enum { PROBE_ROWS = 10000, PROBE_ROWS_HSIC = 25000, SURE_ROWS = 50000 };
 
 /* Copies rows of one variable. data = NULL: there is no memory, or no variable. */
@@ -63,6 +65,7 @@ static double bytes_per_row(const circe_test_result *r) {
 
 circe_status circe_test_foresee(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
                                 const circe_test_options *given, double seconds, circe_test_plan *plan) {
+    CIRCE_OWN_SETTINGS;
     circe_test_options options;
     circe_test_result result;
     if (context == NULL || x == NULL || z == NULL || plan == NULL)

@@ -5,6 +5,8 @@
 
 #include "inference/inference_parts.h"
 
+#include "core/settings.h"
+
 static const char *const method_names[] = {"kci", "circe", "splitkci", "gcm", "rcot", "hsic", "wgcm", "pcm"};
 static const char *const null_names[] = {"auto", "gamma", "spectral", "wild", "permutation", "normal", "multiplier"};
 
@@ -152,6 +154,7 @@ static circe_status test_scores(circe_context *context, const circe_mat *x, cons
 
 circe_status circe_test(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
                         const circe_test_options *options, circe_test_result *result) {
+    CIRCE_OWN_SETTINGS;
     circe__data data;
     double start = circe__seconds();
     if (result == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "result must not be NULL");

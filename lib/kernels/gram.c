@@ -1,6 +1,8 @@
 /* Gram blocks through the backend's loops. */
 #include "kernels/kernels.h"
 
+#include "core/settings.h"
+
 size_t circe__gram_bytes(const circe_context *context, circe_dtype dtype, int64_t rows_b, int64_t cols) {
     return circe__loops_for(context->backend, dtype)->gram_bytes(rows_b, cols, context->threads);
 }
@@ -14,6 +16,7 @@ void circe__gram(const circe_context *context, circe__factors kernel, const circ
 
 circe_status circe_gram(circe_context *context, const circe_kernel *kernel, const circe_mat *a, const circe_mat *b,
                         circe_mat *out) {
+    CIRCE_OWN_SETTINGS;
     circe_kernel_factor *factors = NULL;
     void *scratch = NULL;
     if (context == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context must not be NULL");

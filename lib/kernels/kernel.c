@@ -6,6 +6,8 @@
 
 #include "kernels/kernels.h"
 
+#include "core/settings.h"
+
 enum { MAX_FACTORS = 1024 };
 
 bool circe__has_width(circe_kernel_kind kind) { return kind == CIRCE_KERNEL_GAUSSIAN || kind == CIRCE_KERNEL_LAPLACE; }
@@ -31,6 +33,7 @@ static circe_status check_factor(const circe_kernel_factor *factor) {
 }
 
 circe_status circe_kernel_create(circe_context *context, circe_kernel_kind kind, double sigma2, circe_kernel **kernel) {
+    CIRCE_OWN_SETTINGS;
     circe_kernel_factor factor = {.kind = kind, .sigma2 = sigma2, .first_col = 0, .n_cols = -1};
     if (context == NULL || kernel == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and kernel must not be NULL");
     *kernel = NULL;
@@ -116,6 +119,7 @@ int64_t circe_kernel_n_free(const circe_kernel *kernel) {
 }
 
 circe_status circe_kernel_bind(circe_kernel *kernel, double sigma2) {
+    CIRCE_OWN_SETTINGS;
     if (kernel == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "kernel must not be NULL");
     if (!isfinite(sigma2) || sigma2 <= 0.0)
         return circe_fail(CIRCE_ERR_ARGUMENT, "sigma2 is %g; it must be positive", sigma2);
@@ -126,6 +130,7 @@ circe_status circe_kernel_bind(circe_kernel *kernel, double sigma2) {
 }
 
 circe_status circe_kernel_bind_median(circe_kernel *kernel, const circe_mat *points) {
+    CIRCE_OWN_SETTINGS;
     if (kernel == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "kernel must not be NULL");
     for (int64_t f = 0; f < kernel->n_factors; f++) {
         circe_kernel_factor *factor = &kernel->factors[f];
@@ -153,6 +158,7 @@ static int print_factor(char *to, size_t size, const circe_kernel_factor *factor
 }
 
 const char *circe_kernel_text(const circe_kernel *kernel) {
+    CIRCE_OWN_SETTINGS;
     enum { FACTOR_CHARS = 128 };
     if (kernel == NULL) return "";
     char *text = atomic_load(&kernel->text), *theirs = NULL;

@@ -12,6 +12,8 @@
 
 #include "kernels/kernels.h"
 
+#include "core/settings.h"
+
 enum { SUBSET = 2048 };
 
 static void swap(double *a, double *b) {
@@ -218,6 +220,7 @@ static circe_status unscale(double scaled, int exponent, double *sigma2) {
 
 circe_status circe_median_sigma2(circe_context *context, const circe_mat *points, int64_t first_col, int64_t n_cols,
                                  double *sigma2) {
+    CIRCE_OWN_SETTINGS;
     if (context == NULL || sigma2 == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and sigma2 must not be NULL");
     circe_status status = circe__check_data(points, "the points of the median heuristic", 2);
     if (status != CIRCE_OK) return status;

@@ -8,6 +8,8 @@
 
 #include "kernels/kernels.h"
 
+#include "core/settings.h"
+
 typedef struct cursor {
     const char *all; /* the whole text, for messages */
     const char *at;
@@ -93,6 +95,7 @@ static circe_status parse_factor(cursor *c, circe_kernel_factor *factor) {
 }
 
 circe_status circe_kernel_parse(circe_context *context, const char *text, circe_kernel **kernel) {
+    CIRCE_OWN_SETTINGS;
     if (context == NULL || text == NULL || kernel == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "context, text and kernel must not be NULL");
     cursor c = {text, text};

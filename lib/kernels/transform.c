@@ -119,6 +119,7 @@ static void transform_column(const circe_context *context, scoring *s) {
 
 circe_status circe_transform_columns(circe_context *context, const circe_mat *values, circe_transform transform,
                                      const unsigned char *keep, circe_mat *out) {
+    CIRCE_OWN_SETTINGS;
     if (context == NULL || out == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and out must not be NULL");
     if (transform < CIRCE_TRANSFORM_NONE || transform > CIRCE_TRANSFORM_NORMAL_SCORES)
         return circe_fail(CIRCE_ERR_ARGUMENT, "transform %d is not one of none, ranks, normal-scores", (int)transform);

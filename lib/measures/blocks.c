@@ -162,6 +162,7 @@ static circe_status check(int64_t rows, const circe_block_options *o) {
 
 circe_status circe_measure_blocks(circe_context *context, int64_t rows, const circe_block_options *given,
                                   circe_block_fn measure, void *user, circe_block_result *result) {
+    CIRCE_OWN_SETTINGS;
     circe_block_options options;
     double seconds = 0.0;
     circe_block_options_init(&options);

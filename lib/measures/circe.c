@@ -7,6 +7,7 @@
  * Cost: O(B r^2) for zeta, O(B^2 q) for Q. Some models give K^c as a matrix instead of zeta (circe__cme_prefers_gram).
  */
 #include "cme/curves.h"
+#include "core/settings.h"
 #include "measures/measure_parts.h"
 
 static circe_status check_estimator(const circe_workspace *workspace, circe_estimator estimator, int64_t n) {
@@ -118,6 +119,7 @@ static circe_status residuals_of(circe_workspace *workspace, const circe_cme *cm
 
 circe_status circe_witness_circe(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
                                  const circe_mat *z, circe_estimator estimator, circe_mat *witness) {
+    CIRCE_OWN_SETTINGS;
     circe_status status = circe__check_mat(witness, "witness", 1);
     if (status != CIRCE_OK) return status;
     circe__weights w = {.Q = *witness};
@@ -132,6 +134,7 @@ circe_status circe_witness_circe(circe_workspace *workspace, const circe_cme *cm
 
 circe_status circe_witness_features(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *y,
                                     const circe_mat *zeta, circe_estimator estimator, circe_mat *witness) {
+    CIRCE_OWN_SETTINGS;
     if (workspace == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
     circe_status status = circe__check_data(y, "y", 1);
     if (status == CIRCE_OK) status = circe__check_data(zeta, "zeta", 1);
@@ -234,6 +237,7 @@ static circe_status measure_converted(circe_workspace *workspace, const circe_cm
 circe_status circe_measure_circe(circe_workspace *workspace, const circe_cme *cme, const circe_kernel *kernel_x,
                                  const circe_mat *x, const circe_mat *y, const circe_mat *z, circe_estimator estimator,
                                  double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     circe__weights w = {0};
     residuals r = {0};
     if (y == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "y must not be NULL");
@@ -269,6 +273,7 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
                                         const circe_features *features, const int64_t *index, int64_t n,
                                         const circe_kernel *kernel_x, const circe_mat *x, circe_estimator estimator,
                                         double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     circe__weights w = {0};
     circe_mat y = {0}, zeta = {0};
     if (cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");

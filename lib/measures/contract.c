@@ -2,6 +2,8 @@
  * docs/math.md derives the gradients of each kernel. */
 #include "measures/measure_parts.h"
 
+#include "core/settings.h"
+
 circe_status circe__check_output(const circe_mat *mat, int64_t rows, int64_t cols, circe_dtype dtype,
                                  const char *name) {
     circe_status status = circe__check_mat(mat, name, 1);
@@ -94,6 +96,7 @@ circe_status circe__contract(circe_workspace *workspace, const circe_kernel *ker
 
 circe_status circe_contract(circe_workspace *workspace, const circe_kernel *kernel_x, const circe_mat *x,
                             const circe_mat *witness, double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     if (workspace == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
     circe_status status = circe__check_data(x, "x", 1);
     if (status == CIRCE_OK) status = circe__check_output(witness, x->rows, x->rows, x->dtype, "witness");

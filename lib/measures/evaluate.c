@@ -6,6 +6,8 @@
 
 #include "measures/measuring_parts.h"
 
+#include "core/settings.h"
+
 /* ---- the batch before -------------------------------------------------------------------------------------------- */
 
 void circe__measure_forget(circe_measure *m) {
@@ -158,6 +160,7 @@ static circe_status check_rows(const circe_measure *m, const int64_t *rows, int6
 
 circe_status circe_measure_evaluate_at(circe_measure *m, int64_t place, int64_t step, const int64_t *rows, int64_t n,
                                        const circe_mat *x, double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     circe_mat y, z, previous_x, previous_y, room;
     circe__measured_points points = {.rows = rows, .step = step, .x = x, .y = &y, .z = &z};
     circe_status status = check_batch(m, place, rows, n, x, value);
@@ -183,6 +186,7 @@ circe_status circe_measure_evaluate_at(circe_measure *m, int64_t place, int64_t 
 
 circe_status circe_measure_evaluate(circe_measure *m, const int64_t *rows, int64_t n, const circe_mat *x, double *value,
                                     circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     return circe_measure_evaluate_at(m, 0, 0, rows, n, x, value, grad);
 }
 
@@ -204,6 +208,7 @@ static circe_status measure_points(circe_measure *m, int64_t place, const circe_
 
 circe_status circe_measure_points_at(circe_measure *m, int64_t place, const circe_mat *x, const circe_mat *y,
                                      const circe_mat *z, double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     if (m == NULL || x == NULL || y == NULL || z == NULL || value == NULL || place < 0 || place >= CIRCE__MOST_PLACES)
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "measure, x, y, z and value must not be NULL, and place must be at least 0");
@@ -214,6 +219,7 @@ circe_status circe_measure_points_at(circe_measure *m, int64_t place, const circ
 
 circe_status circe_measure_points(circe_measure *m, const circe_mat *x, const circe_mat *y, const circe_mat *z,
                                   double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     return circe_measure_points_at(m, 0, x, y, z, value, grad);
 }
 
@@ -317,6 +323,7 @@ static void forget_all(circe_measure *m) {
 }
 
 circe_status circe_measure_set_state(circe_measure *m, const void *state, size_t bytes) {
+    CIRCE_OWN_SETTINGS;
     if (m != NULL) forget_all(m);
     circe_status status = read_places(m, (reader){state, bytes});
     if (status != CIRCE_OK && m != NULL) forget_all(m);

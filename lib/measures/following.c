@@ -8,6 +8,8 @@
 
 #include "measures/measuring_parts.h"
 
+#include "core/settings.h"
+
 bool circe__measure_follows(const circe_measure *m) {
     return m->options.sigma2_x < 0.0 && m->asked_x != NULL && circe_kernel_n_free(m->asked_x) > 0;
 }
@@ -125,6 +127,7 @@ static double first_width(const circe_measure *m, const circe__x_place *p) {
 }
 
 circe_status circe_measure_figures(circe_measure *m, int64_t place, circe_x_figures *figures) {
+    CIRCE_OWN_SETTINGS;
     if (m == NULL || figures == NULL || place < 0 || place >= CIRCE__MOST_PLACES)
         return circe_fail(CIRCE_ERR_ARGUMENT, "measure and figures must not be NULL, and place must be at least 0");
     *figures = (circe_x_figures){.mean_kernel = NAN, .spread = NAN, .sigma2 = NAN};

@@ -20,6 +20,8 @@
 
 #include "measures/residuals.h"
 
+#include "core/settings.h"
+
 static const double CLOSE = 1e-3; /* below this v / m^2 the difference of means has lost three digits */
 static const double TIE = 1e-12;  /* what the products of equal columns can differ by, relatively */
 
@@ -355,6 +357,7 @@ static circe_status begin(circe_workspace *workspace, const circe_kernel *kernel
 circe_status circe_measure_gcm(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *x,
                                const circe_mat *y, const circe_mat *z, const circe_gcm_options *options, double *value,
                                circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     gcm g;
     if (value == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "value must not be NULL");
     circe_status status = begin(workspace, kernel_y, x, y, z, options, &g);
@@ -373,6 +376,7 @@ circe_status circe_measure_gcm(circe_workspace *workspace, const circe_kernel *k
 circe_status circe_gcm_table(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *x,
                              const circe_mat *y, const circe_mat *z, const circe_gcm_options *options,
                              circe_mat *table) {
+    CIRCE_OWN_SETTINGS;
     gcm g;
     circe_status status = begin(workspace, kernel_y, x, y, z, options, &g);
     if (status == CIRCE_OK) status = circe__check_mat(table, "table", 1);

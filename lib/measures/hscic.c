@@ -27,6 +27,8 @@
  * residuals' conditional mean is zero except for the holdout's error, and the weights remove what that leaves. */
 #include "measures/hscic.h"
 
+#include "core/settings.h"
+
 #include <math.h>
 
 /* ---- y and z of low rank ----------------------------------------------------------------------------------------- */
@@ -280,17 +282,20 @@ static circe_status holdout_witness(circe_workspace *workspace, const circe_cme 
 
 circe_status circe_witness_hscic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
                                  const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
+    CIRCE_OWN_SETTINGS;
     return circe__batch_witness(hscic_witness, workspace, kernels, y, z, options, witness);
 }
 
 circe_status circe_measure_hscic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
                                  const circe_mat *y, const circe_mat *z, const circe_batch_options *options,
                                  double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     return circe__batch_measure(hscic_witness, workspace, kernels, x, y, z, options, value, grad);
 }
 
 circe_status circe_witness_hscic_holdout(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
                                          const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
+    CIRCE_OWN_SETTINGS;
     circe_batch_options own;
     if (cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
     circe_kernels kernels = {NULL, cme->kernel_y, cme->kernel_z};
@@ -301,6 +306,7 @@ circe_status circe_witness_hscic_holdout(circe_workspace *workspace, const circe
 circe_status circe_measure_hscic_holdout(circe_workspace *workspace, const circe_cme *cme, const circe_kernel *kernel_x,
                                          const circe_mat *x, const circe_mat *y, const circe_mat *z,
                                          const circe_batch_options *options, double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     circe_batch_options own;
     circe_mat witness;
     if (cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");

@@ -6,6 +6,8 @@
  * K_zz is Q with a residual feature that is 1 everywhere, so the loops are CIRCE's. O(B^2 d_z). */
 #include "measures/measure_parts.h"
 
+#include "core/settings.h"
+
 const char *circe_hsic_estimator_name(circe_hsic_estimator estimator) {
     switch (estimator) {
         case CIRCE_HSIC_BIASED:
@@ -50,6 +52,7 @@ static circe_status hsic_weights(circe_workspace *workspace, const circe_kernel 
 
 circe_status circe_witness_hsic(circe_workspace *workspace, const circe_kernel *kernel_z, const circe_mat *z,
                                 circe_hsic_estimator estimator, circe_mat *witness) {
+    CIRCE_OWN_SETTINGS;
     if (workspace == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
     circe_status status = check_hsic(workspace, estimator, kernel_z, z);
     if (status == CIRCE_OK) status = circe__check_mat(witness, "witness", 1);
@@ -63,6 +66,7 @@ circe_status circe_witness_hsic(circe_workspace *workspace, const circe_kernel *
 
 circe_status circe_measure_hsic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
                                 const circe_mat *z, circe_hsic_estimator estimator, double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     circe__weights w = {0};
     if (workspace == NULL || kernels == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "workspace and kernels must not be NULL");

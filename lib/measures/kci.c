@@ -10,6 +10,8 @@
 
 #include "measures/measure_parts.h"
 
+#include "core/settings.h"
+
 /* zeta in the slot ZETA. */
 static circe_status kci_zeta(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
                              const circe_mat *z, const circe_batch_options *options, circe_dtype dtype,
@@ -52,11 +54,13 @@ static circe_status kci_witness(circe_workspace *workspace, const circe_kernels 
 
 circe_status circe_witness_kci(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
                                const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
+    CIRCE_OWN_SETTINGS;
     return circe__batch_witness(kci_witness, workspace, kernels, y, z, options, witness);
 }
 
 circe_status circe_measure_kci(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
                                const circe_mat *y, const circe_mat *z, const circe_batch_options *options,
                                double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     return circe__batch_measure(kci_witness, workspace, kernels, x, y, z, options, value, grad);
 }

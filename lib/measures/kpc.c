@@ -20,6 +20,8 @@
 
 #include "measures/normalized.h"
 
+#include "core/settings.h"
+
 enum {
     BLOCK = 256,        /* rows of a matrix in the making */
     MOST_RANK = 1024,   /* of x: beyond this rank, blocks of rows cost less than the factorisation */
@@ -251,6 +253,7 @@ static circe_status kpc_dense(const circe__normalized *m, const circe__smoother 
 circe_status circe_measure_kpc(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
                                const circe_mat *y, const circe_mat *z, const circe_normalized_options *options,
                                double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     circe__normalized m;
     circe__smoother S_y, S_yz;
     circe_status status = circe__normalized_begin(workspace, kernels, x, y, z, options, value, grad, &m);

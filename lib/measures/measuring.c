@@ -5,6 +5,8 @@
  * and kpc have no ridge, and use the median heuristic if there is not exactly one width. */
 #include "measures/measuring_parts.h"
 
+#include "core/settings.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -96,6 +98,7 @@ static circe_status build(circe_measure *m) {
 
 circe_status circe_measure_create(circe_context *context, const circe_measure_options *options,
                                   circe_measure **measure) {
+    CIRCE_OWN_SETTINGS;
     if (context == NULL || options == NULL || measure == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "context, options and measure must not be NULL");
     *measure = NULL;
@@ -149,6 +152,7 @@ void circe_measure_destroy(circe_measure *m) {
 }
 
 circe_status circe_measure_like(const circe_measure *other, circe_measure **measure) {
+    CIRCE_OWN_SETTINGS;
     if (other == NULL || measure == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "other and measure must not be NULL");
     circe_measure_options options = other->options;
     options.kernels = (circe_kernels){other->asked_x, other->kernel_y, other->kernel_z};
@@ -228,6 +232,7 @@ circe_status circe__measure_kernel_x(circe_measure *m, const circe_mat *x, const
 }
 
 circe_status circe_measure_settle_z(circe_measure *m, const circe_mat *z) {
+    CIRCE_OWN_SETTINGS;
     if (m == NULL || z == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure and z must not be NULL");
     return m->kernel_z != NULL ? bind_width(m, m->options.sigma2_z, z, "z", m->kernel_z) : CIRCE_OK;
 }
@@ -299,6 +304,7 @@ static circe_status adopt(circe_measure *m, const circe_cme *mean, bool is_given
 }
 
 circe_status circe_measure_set_mean(circe_measure *m, const circe_cme *mean) {
+    CIRCE_OWN_SETTINGS;
     circe_kernel *kernel_z = NULL;
     if (m == NULL || mean == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure and mean must not be NULL");
     if (!regresses(m)) return CIRCE_OK;
@@ -371,6 +377,7 @@ static circe_status fit(circe_measure *m, const circe_mat *y, const circe_mat *z
 }
 
 circe_status circe_measure_fit(circe_measure *m, const circe_mat *y, const circe_mat *z) {
+    CIRCE_OWN_SETTINGS;
     if (m == NULL || y == NULL || z == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure, y and z must not be NULL");
     circe_status status = fit(m, y, z);
     m->workspace->n_weights = 0; /* used */
@@ -457,6 +464,7 @@ static circe_status bind_rows(circe_measure *m, const circe_mat *y, const circe_
 }
 
 circe_status circe_measure_bind(circe_measure *m, const circe_mat *y, const circe_mat *z) {
+    CIRCE_OWN_SETTINGS;
     if (m == NULL || y == NULL || z == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure, y and z must not be NULL");
     circe_status status = bind_rows(m, y, z);
     m->workspace->n_weights = 0; /* used */
@@ -464,6 +472,7 @@ circe_status circe_measure_bind(circe_measure *m, const circe_mat *y, const circ
 }
 
 circe_status circe_measure_bind_features(circe_measure *m, const circe_features *features) {
+    CIRCE_OWN_SETTINGS;
     circe_mat y;
     if (m == NULL || features == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure and features must not be NULL");
     if (m->options.kind != CIRCE_MEASURE_CIRCE || m->mean == NULL)

@@ -15,6 +15,8 @@
  * the gradient O(n^2 r), or O(n^3) where (z, y) is of high rank; R_x and R_y may be of either kind in both. */
 #include "measures/normalized.h"
 
+#include "core/settings.h"
+
 typedef struct regressions {
     circe__smoother x, y, z;
 } regressions;
@@ -124,6 +126,7 @@ static circe_status nocco_dense(const circe__normalized *m, const regressions *R
 circe_status circe_measure_nocco(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
                                  const circe_mat *y, const circe_mat *z, const circe_normalized_options *options,
                                  double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     circe__normalized m;
     regressions R;
     circe_status status = circe__normalized_begin(workspace, kernels, x, y, z, options, value, grad, &m);

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "core/pairs.h"
+#include "core/settings.h"
 #include "kernels/kernels.h"
 #include "measures/measure_parts.h"
 #include "measures/scaling.h"
@@ -247,6 +248,7 @@ static circe_status check(circe_workspace *workspace, const circe_scaling *scali
 
 circe_status circe_scale(circe_workspace *workspace, const circe_kernel *kernel, const circe_scaling *scaling,
                          const circe_mat *x, double *widths, double *figures, circe_mat *out) {
+    CIRCE_OWN_SETTINGS;
     circe__factors factors = {0};
     circe_status status = check(workspace, scaling, x, widths);
     if (status == CIRCE_OK && out != NULL) status = circe__check_output(out, x->rows, x->cols, x->dtype, "out");
@@ -295,6 +297,7 @@ static void pull_batch(const double *x, const double *inverse, int64_t n, int64_
 
 circe_status circe_scale_gradient(circe_workspace *workspace, const circe_kernel *kernel, const circe_scaling *scaling,
                                   const circe_mat *x, const double *widths, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     circe__factors factors = {0};
     circe_status status = check(workspace, scaling, x, widths);
     if (status == CIRCE_OK) status = circe__check_output(grad, x->rows, x->cols, x->dtype, "grad");

@@ -14,6 +14,8 @@
 
 #include "measures/measure_parts.h"
 
+#include "core/settings.h"
+
 /* Scratch of one evaluation; n x n unless said. */
 typedef struct scratch {
     double *K, *Q, *R, *QR, *S; /* R (rank, n), QR = R Q (rank, n), S (rank, rank) */
@@ -107,6 +109,7 @@ static void weigh(const circe_workspace *workspace, int64_t n, double *Q) {
 circe_status circe_measure_circe_spectral(circe_workspace *workspace, const circe_cme *cme,
                                           const circe_kernel *kernel_x, const circe_mat *x, const circe_mat *y,
                                           const circe_mat *z, double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     scratch s;
     int64_t rank = 0;
     double lambda = 0.0;

@@ -195,13 +195,13 @@ def test_slow_kernels_of_blas_are_warned_of_once():
 
 
 def test_import_is_quick_and_brings_nothing_along():
-    code = ("import sys, time; before = time.perf_counter(); import circe; print(time.perf_counter() - before); "
+    code = ("import sys, time; before = time.process_time(); import circe; print(time.process_time() - before); "
             "print([m for m in ('numpy', 'torch', 'sklearn', 'pandas') if m in sys.modules])")
     seconds, brought = [], "[]"
     for _ in range(3):
         first, brought = run_python(code).splitlines()
         seconds.append(float(first))
-    assert min(seconds) < 0.15
+    assert min(seconds) < 0.15  # of processor time: a busy machine makes it no longer
     assert brought == "[]"
 
 

@@ -1,8 +1,6 @@
-"""`circe experiment` on pictures: the real command on tiny tasks, whole, interrupted, refused; and, larger, that CIRCE
-is ahead of GCM out of domain where GCM cannot see the dependence.
+"""`circe experiment` on pictures: the real command on tiny tasks, whole, interrupted, refused.
 
-Only the Python standard library is needed. CIRCE_BINARY names the command to test; CIRCE_SANITIZED says that it is
-slow, so that the larger one is left out."""
+Only the Python standard library is needed. CIRCE_BINARY names the command to test."""
 
 import csv
 import json
@@ -16,8 +14,6 @@ import unittest
 import xml.etree.ElementTree
 
 from test_experiment import BINARY, Balanced, ExperimentTest, without_time
-
-SANITIZED = os.environ.get("CIRCE_SANITIZED", "") != ""
 
 # Learns nothing, in a fraction of a second a run.
 TINY = """\
@@ -50,7 +46,7 @@ SLOW = SLOW[:SLOW.index("  - {name: none")] + """\
 FACES = """\
 title: Faces
 models:
-  - {model: yaleb, size: 16, identities: 12}
+  - {model: yaleb, size: 16, identities: 9}
 training: {net: 'conv4s2n,average,8', epochs: 1, batch: 32, rate: 1e-3}
 yardstick: {sigma2_x: 0.05, sigma2_z: 0.005}
 seeds: 1
@@ -60,52 +56,6 @@ methods:
   - {name: ood, regularizer: none, trained_on: ood}
   - {name: circe, regularizer: circe, estimator: centered, sigma2_z: 0.005, gamma: [10]}
 """
-
-# Large enough to show it: 300 steps of 128 pictures, at a rate that suits so few.
-SMALL = """\
-title: Small
-models:
-  - model: dsprites
-    dependence: nonlinear
-data: {train: 30000, validation: 4096, test: 8192, holdout: 2000}
-training: {net: dsprites, steps: 300, batch: 128, rate: 3e-3, decay: 1e-4}
-yardstick: {sigma2_x: 0.05, sigma2_y: 0.005, sigma2_z: 0.5, ridge: [1, 10, 100]}
-seeds: 2
-sweep: true
-methods:
-  - {name: none, regularizer: none}
-  - {name: gcm, regularizer: gcm, gamma: 0.1}
-  - {name: circe, regularizer: circe, sigma2_x: 0.05, sigma2_y: 0.005, sigma2_z: 0.5, ridge: [1, 10, 100], gamma: 100}
-"""
-
-
-class AheadTest(ExperimentTest):
-    @unittest.skipIf(SANITIZED, "too slow with sanitizers")
-    def test_circe_is_ahead_out_of_domain_where_gcm_is_blind(self):
-        """Fixed seeds. OOD losses of seeds 1 and 2 were: none .086, .088; GCM .087, .061; CIRCE .031, .045: another
-        machine, whose rounding is another seed, stays within the margins."""
-        result = self.experiment(SMALL, "-q")
-        rows = {r["method"]: r for r in self.results()["summary"]}
-        none, gcm, circe = (rows[name]["ood_mse"]["median"] for name in ("none", "gcm", "circe"))
-        self.assertLess(circe, 0.8 * gcm, result.stdout)
-        self.assertLess(circe, 0.75 * none, result.stdout)
-        # in domain it is the other way round, and the yardstick sees why
-        self.assertLess(rows["none"]["mse"]["median"], 0.75 * rows["circe"]["mse"]["median"])
-        self.assertLess(rows["circe"]["dependence"]["median"], 0.7 * rows["none"]["dependence"]["median"])
-        for run in self.results()["runs"]:
-            if run["method"] == "none":
-                self.assertGreater(run["dependence"], 4 * run["dependence_error"], run)
-
-    @unittest.skipIf(SANITIZED, "too slow with sanitizers")
-    def test_the_error_of_the_conditional_mean_is_no_dependence(self):
-        """Who was trained OOD depends on Y alone. So does the error of a mean that was learned from 200 points; the
-        exchange of Z among pictures of equal Y tells that from dependence."""
-        text = SMALL[:SMALL.index("  - {name: none")] + "  - {name: ood, regularizer: none, trained_on: ood}\n"
-        self.experiment(text.replace("holdout: 2000", "holdout: 200").replace("steps: 300", "steps: 150"), "-q")
-        for run in self.results()["runs"]:
-            self.assertGreater(run["dependence_exchanged"], 6 * run["dependence_error"], run)
-            self.assertLess(abs(run["dependence"]), 3.5 * run["dependence_error"], run)
-
 
 class ImagesTest(ExperimentTest):
     def run_circe(self, *arguments, **options):
@@ -437,14 +387,14 @@ class FacesTest(ImagesTest):
         self.assertEqual(without_time(self.results()), results)
 
     def test_a_folder_of_pictures(self):
-        made = self.run_circe("data", "faces", "-o", "photos", "--identities", 12, "--size", 16)
+        made = self.run_circe("data", "faces", "-o", "photos", "--identities", 9, "--size", 16)
         self.assertEqual(made.returncode, 0, made.stderr)
-        text = FACES.replace("identities: 12", "folder: photos")
+        text = FACES.replace("identities: 9", "folder: photos")
         self.assertIn("reading the photographs", self.experiment(text).stderr)
         results = without_time(self.results())
         self.assertIn("3 of them finished before", self.experiment(text).stderr)
         env = {**os.environ, "CIRCE_YALEB": str(self.path / "photos")}
-        self.experiment(FACES.replace(", identities: 12", ""), out="named", env=env)
+        self.experiment(FACES.replace(", identities: 9", ""), out="named", env=env)
         named = without_time(self.results("named"))
         self.assertEqual([r["mse"] for r in named["runs"]], [r["mse"] for r in results["runs"]])
         next((self.path / "photos").rglob("*.pgm")).unlink()  # other pictures are another task
@@ -481,9 +431,9 @@ class RefusalTest(ImagesTest):
             self.refuse(self.changed(dependence, after), *words)
         for before, after, words in (
                 ("size: 16", "size: 4", ("key 'size'", "from 16 to 1024")),
-                ("identities: 12", "identities: 2", ("from 3 to 28",)),
-                ("identities: 12", "identities: 12, folder: photos", ("none are",)),
-                ("identities: 12", "holdout_in_training: true", ("yaleb has no holdout_in_training",))):
+                ("identities: 9", "identities: 2", ("from 3 to 28",)),
+                ("identities: 9", "identities: 9, folder: photos", ("none are",)),
+                ("identities: 9", "holdout_in_training: true", ("yaleb has no holdout_in_training",))):
             self.refuse(self.changed(before, after, FACES), *words)
 
     def test_rows_and_methods(self):
@@ -503,11 +453,11 @@ class RefusalTest(ImagesTest):
                     "only for synthetic models")
 
     def test_pictures_that_are_not_there(self):
-        folder = FACES.replace("identities: 12", "folder: photos")
+        folder = FACES.replace("identities: 9", "folder: photos")
         self.refuse(folder, "photos")
         (self.path / "photos").mkdir()
         self.refuse(folder, "photos")
-        self.refuse(FACES.replace(", identities: 12", ""), "nowhere", env={**os.environ, "CIRCE_YALEB": "nowhere"})
+        self.refuse(FACES.replace(", identities: 9", ""), "nowhere", env={**os.environ, "CIRCE_YALEB": "nowhere"})
         self.assertFalse(list((self.path / "out" / "runs").iterdir()))
 
     def test_a_wrong_file_of_sprites(self):

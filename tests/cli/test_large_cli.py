@@ -94,7 +94,7 @@ class TestBlocks(LargeTest):
         self.assertGreaterEqual(found["blocks"], 2)
         self.assertLess(abs(found["value"] / whole["value"] - 1), 0.2)
         self.assertLess(found["standard_error"], 0.1 * found["value"])
-        text = self.succeed(*self.many(), "--memory", "60M", "--seconds", "3").stdout
+        text = self.succeed(*self.many(), "--memory", "60M", "--seconds", "1").stdout
         self.assertRegex(text, r"standard error +\d")
         self.assertRegex(text, r"mean over \d+ random blocks of \d+ rows")
         self.assertRegex(text, r"rows given +6000")

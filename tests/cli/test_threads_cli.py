@@ -27,9 +27,9 @@ SETTINGS = {
     "OMP_THREAD_LIMIT=1": {"OMP_THREAD_LIMIT": "1"},
     "OMP_THREAD_LIMIT=2": {"OMP_THREAD_LIMIT": "2"},
     "OMP_MAX_ACTIVE_LEVELS=0": {"OMP_MAX_ACTIVE_LEVELS": "0"},
-    "OMP_NUM_THREADS=1": {"OMP_NUM_THREADS": "1"},
-    "OMP_NUM_THREADS=2": {"OMP_NUM_THREADS": "2"},
     "OMP_NUM_THREADS=7": {"OMP_NUM_THREADS": "7"},
+    "one place": {"OMP_NUM_THREADS": "3,2", "OMP_PROC_BIND": "true", "OMP_PLACES": "{0}"},
+    "threads that spin, with little stack": {"OMP_WAIT_POLICY": "active", "OMP_STACKSIZE": "256k"},
     "OMP_NESTED": {"OMP_NESTED": "true", "OMP_MAX_ACTIVE_LEVELS": "4"},
     "OPENBLAS_NUM_THREADS=1": {"OPENBLAS_NUM_THREADS": "1"},
 }
