@@ -29,7 +29,7 @@ int cmd_measure(const args *arguments) {
     session s = {0};
     int status = session_open(&arguments->own, &s);
     const progress_part parts[] = {{"fitting", 1, .rounds = 1}, {"blocks", 1, .rounds = 1}};
-    if (strcmp(arguments->argument, "all") != 0)
+    if (arguments->argument != NULL && strcmp(arguments->argument, "all") != 0)
         progress_plan(parts, sizeof parts / sizeof parts[0]);
     else
         progress_overall();
