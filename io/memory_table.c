@@ -101,7 +101,6 @@ circe_status circe_table_add_numbers(circe_table *table, const char *name, const
 
 circe_status circe_table_add_booleans(circe_table *table, const char *name, const double *values, int64_t stride) {
     CIRCE_OWN_SETTINGS;
-    CIRCE_OWN_SETTINGS;
     for (int64_t i = 0; i < table->rows; i++) {
         double value = values[i * stride];
         if (value != 0.0 && value != 1.0 && !isnan(value))
