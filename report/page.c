@@ -124,13 +124,15 @@ static void put_caption(FILE *out, const char *caption) {
     fputs("</figcaption>\n", out);
 }
 
-/* A cell that begins with a sign has its colour. */
+/* A cell that begins with a sign has its colour. Long names fold, so that the columns that decide stay in sight. */
 static const char *class_of(bool number, const char *cell) {
+    enum { LONG = 28 };
     static const char *const marks[][2] = {
         {"✓", " class=\"good\""}, {"✗", " class=\"bad\""}, {"? ", " class=\"open\""}};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
         if (strncmp(cell, marks[i][0], strlen(marks[i][0])) == 0) return marks[i][1];
-    return number ? " class=\"number\"" : "";
+    if (number) return " class=\"number\"";
+    return strlen(cell) > LONG ? " class=\"long\"" : "";
 }
 
 static void put_cell(FILE *out, bool number, const char *cell) {
