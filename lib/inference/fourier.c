@@ -107,6 +107,7 @@ void circe__fourier_features(const circe__fourier *f, const double *points, cons
     double held[HELD];
     for (int64_t first = 0; first < rows; first += together) {
         int64_t here = circe__min(together, rows - first);
+        // cppcheck-suppress legacyUninitvar
         double *v = n <= HELD ? held : out + first * ld; /* one long row is its own scratch */
         for (int64_t i = 0; i < here; i++) phases(f, points + (first + i) * f->dim, v + i * n);
         f->loops->cosines(here * n, v);

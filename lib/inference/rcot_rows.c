@@ -24,7 +24,7 @@ enum {
     BLOCK = 256,        /* rows at a time: their features stay in the second cache */
     CHUNKS = 64,        /* partial sums, added in order: the same bits for any number of threads */
     PARTS_A_THREAD = 4, /* a slow thread takes fewer of them */
-    LOO_ROWS = 8192,    /* rows that choose the ridges */
+    LOO_ROWS = 16384,   /* rows that choose the ridges */
     WIDTH_ROWS = 1000,  /* rows that choose the width of y */
 };
 
