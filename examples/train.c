@@ -34,7 +34,7 @@ static circe_table *make(uint64_t seed, int n) {
 
 static int show(void *user, double done, const char *text) {
     (void)user;
-    if (done == 1) printf("%s\n", text);
+    printf("%3.0f %%: %s\n", 100 * done, text);
     return 0; /* go on */
 }
 

@@ -145,7 +145,7 @@ HUNDRED = np.random.default_rng(0).normal(size=(3, 100))
     ({"a": HUNDRED[0]}, "x is of type dict; it must be an array"),
     ([10**400] * 100, "x: the number in row 0 is too large for a double"),
     (HUNDRED[0] + 1j, "x has dtype complex128; it must contain real numbers"),
-    (np.arange(100).astype("datetime64[D]"), "must hold real numbers"),
+    (np.arange(100).astype("datetime64[D]"), "must contain real numbers"),
     (HUNDRED[0][:1], "x has 1 rows, y 100 and z 100"),
 ])
 def test_what_is_no_array(values, words):

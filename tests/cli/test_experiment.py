@@ -562,7 +562,7 @@ class RefusalTest(ExperimentTest):
         self.assertIn("cannot be written", result.stderr)
 
     def test_hidden_command_refuses_what_is_no_run(self):
-        for text, words in (("", "no JSON"), ("{}", "'model'"),
+        for text, words in (("", "not JSON"), ("{}", "'model'"),
                             ('{"model": "univariate1", "d": 1, "seed": 1}', "'kind'"),
                             ('{"model": "univariate1", "d": 1, "seed": 1, "kind": "synthetic"}', "'data'"),
                             ('{"model": "univariate1", "d": 7, "seed": 1, "kind": "limits", "gamma": 0, '

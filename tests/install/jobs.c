@@ -6,6 +6,6 @@ int main(void) {
     circe_train_options options;
     circe_train_options_init(&options);
     circe_status status = circe_options_set(&circe_train_schema, &options, "lr", "0.01");
-    printf("%s, lr %g, batch %lld\n", circe_train_schema.job, options.lr, (long long)options.batch);
-    return status == CIRCE_OK && options.lr == 0.01 && options.batch == 256 ? 0 : 1;
+    printf("%s, lr %g, epochs %lld\n", circe_train_schema.job, options.lr, (long long)options.epochs);
+    return status == CIRCE_OK && options.lr == 0.01 && options.epochs == 100 ? 0 : 1;
 }

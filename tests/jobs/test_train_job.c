@@ -322,7 +322,7 @@ static void bad_options_are_refused(void **state) {
     REFUSE(gamma = -2, ARGUMENT, "--gamma");
     REFUSE(test = 0.01, ARGUMENT, "--test 0.01 of 420 rows are 4: too few to report an error");
     REFUSE(baseline = "missing.safetensors", IO, "missing.safetensors");
-    REFUSE(task = "classification", ARGUMENT, "for --task classification its numbers are classes");
+    REFUSE(task = "classification", ARGUMENT, "with --task classification the numbers are classes");
     REFUSE(epochs = 0, ARGUMENT, "--epochs must be between 1 and 1000000");
     REFUSE(regularizer = "circ", ARGUMENT, "none|circe|hscic|gcm|hsic");
     REFUSE(holdout = 1.5, ARGUMENT, "--holdout must be between 0 and 0.9");

@@ -132,7 +132,7 @@ static void gram_refuses(void **state) {
     circe_mat out = test_zeros(4, 5, CIRCE_FLOAT64), out32 = test_zeros(4, 5, CIRCE_FLOAT32);
     assert_refused(circe_gram(context, kernel, &a, &c, &out), CIRCE_ERR_SHAPE, "4 by 3, b 5 by 2");
     assert_refused(circe_gram(context, kernel, &b, &b, &out), CIRCE_ERR_SHAPE, "out must be");
-    assert_refused(circe_gram(context, kernel, &a, &b, &out32), CIRCE_ERR_ARGUMENT, "one dtype");
+    assert_refused(circe_gram(context, kernel, &a, &b, &out32), CIRCE_ERR_ARGUMENT, "the same dtype");
     assert_refused(circe_gram(context, unbound, &a, &b, &out), CIRCE_ERR_ARGUMENT, "no width yet");
     assert_refused(circe_gram(context, test_kernel(context, "3:gaussian(1)"), &a, &b, &out), CIRCE_ERR_SHAPE,
                    "columns that a and b does not have: it has 3");
