@@ -2,9 +2,9 @@
  * memory, loops over numbers, schedules of a run.
  *
  * ORDER, the recurring tolerance, is for the same float32 sums in another order (threads, sizes of blocks), relative to
- * the largest number in the same array. A sum of 64 products differs by about sqrt(64) 2^-24 = 5e-7, and the differences
- * of 9 layers add up to 1.5e-6 (2.2e-6 is seen with OpenBLAS's kernels for Haswell). A mistake in the division of the
- * work shows as 1e-2 or more. */
+ * the largest number in the same array. A sum of 64 products differs by about sqrt(64) 2^-24 = 5e-7, and the
+ * differences of 9 layers add up to 1.5e-6 (2.2e-6 is seen with OpenBLAS's kernels for Haswell). A mistake in the
+ * division of the work shows as 1e-2 or more. */
 #include <malloc.h>
 
 #include "tests/measures/dense_support.h"
