@@ -8,7 +8,10 @@
  * That holds for the explicit L^-1 as well, and dtrmm runs at three times the speed of dtrsm.
  *
  * Past SWITCH_RANK the kernel is not of low rank; then LAPACK's blocked dpstrf on the whole matrix is faster than
- * steps that read all of F. */
+ * steps that read all of F.
+ *
+ * A linear kernel is the inner product of its columns, so these are its features: the pivots are the unit vectors, and
+ * L = I. Pivots among the points would lose the spread of columns far from 0, whose squares k(p, p) hides. */
 #include <math.h>
 #include <string.h>
 
@@ -16,6 +19,7 @@
 
 enum {
     SWITCH_RANK = 768,
+    MOST_COLUMNS = 256, /* of a linear kernel that are its features; more of them may have a much lower rank */
 };
 
 circe_status circe__basis_init(const circe_context *context, const circe_kernel *kernel, int64_t dim, const char *name,
@@ -360,8 +364,32 @@ circe_status circe__basis_decay(circe__basis *basis, const double *points, int64
     return status;
 }
 
+bool circe__is_linear(const circe_kernel_factor *factors, int64_t n_factors) {
+    return n_factors == 1 && factors->kind == CIRCE_KERNEL_LINEAR;
+}
+
+bool circe__basis_is_columns(const circe__basis *basis) {
+    return circe__is_linear(basis->factors, basis->n_factors) && basis->scale == 0.0 && basis->rank > 0;
+}
+
+/* The scale stays 0: however small a column is beside the others, all of it counts. */
+static circe_status take_columns(circe__basis *basis) {
+    const circe_kernel_factor *factor = basis->factors;
+    circe_status status = circe__basis_reserve(basis, factor->n_cols);
+    if (status != CIRCE_OK) return status;
+    basis->rank = factor->n_cols;
+    memset(basis->points, 0, (size_t)(basis->rank * basis->dim) * sizeof *basis->points);
+    for (int64_t k = 0; k < basis->rank; k++)
+        basis->points[k * basis->dim + factor->first_col + k] = basis->L[k * basis->capacity + k] = 1.0;
+    return circe__basis_invert(basis);
+}
+
 circe_status circe__basis_extend(circe__basis *basis, const double *points, int64_t n, double tolerance,
                                  int64_t max_rank, const char *name) {
+    if (circe__basis_is_columns(basis)) return CIRCE_OK;
+    bool fresh = basis->rank == 0 && circe__is_linear(basis->factors, basis->n_factors);
+    if (fresh && basis->factors->n_cols <= circe__min(circe__min(n, max_rank), MOST_COLUMNS))
+        return take_columns(basis);
     if (basis->by != NULL) return basis->by->ops->extend(basis, points, n, tolerance, max_rank, name);
     pivoting work = {.basis = basis, .points = points, .n = n};
     int64_t first_rank = basis->rank;

@@ -35,7 +35,7 @@ typedef struct circe__basis {
     double *points;  /* (r, dim): the pivots */
     double *L;       /* (r, capacity) lower triangular: K_pp = L L' */
     double *inverse; /* (r, r): L^-1 */
-    double scale;    /* the largest k(p, p) met */
+    double scale;    /* the largest k(p, p) met; 0 where columns are the features */
 } circe__basis;
 
 circe_status circe__basis_init(const circe_context *context, const circe_kernel *kernel, int64_t dim, const char *name,
@@ -45,6 +45,12 @@ circe_status circe__basis_copy(const circe__basis *from, circe__basis *to);
 static inline circe__factors circe__basis_kernel(const circe__basis *basis) {
     return (circe__factors){basis->factors, basis->n_factors};
 }
+
+/* The inner product of columns and nothing else. */
+bool circe__is_linear(const circe_kernel_factor *factors, int64_t n_factors);
+
+/* Whether its features are the columns of a linear kernel themselves. */
+bool circe__basis_is_columns(const circe__basis *basis);
 
 /* Adds pivots out of `points` (n, dim) until trace(K - FF') <= tolerance * trace(K) on them. CIRCE_ERR_RANK, with the
  * basis as far as it came, where that would take more than max_rank. */

@@ -178,12 +178,13 @@ static bool dense_is_possible(circe__holdout *holdout) {
     return tight == 0.0 && (holdout->by != NULL || holdout->rows <= CIRCE__MAX_EIGEN);
 }
 
-/* auto: low rank where a third of the rows or fewer are pivots, else dense where memory allows. */
+/* auto: low rank where a third of the rows or fewer are pivots, else dense where memory allows. A linear kernel of y
+ * has low rank in few rows too, and its dense matrix would lose what tells rows far from 0 apart. */
 static circe_status prepare(circe__holdout *holdout, const circe_kernel *kernel_y, circe__regression *regression) {
     circe_method method = holdout->options->method;
     if (method == CIRCE_METHOD_LOWRANK)
         return circe__lowrank_prepare(holdout, kernel_y, max_rank_y(holdout), regression);
-    bool small = holdout->rows <= DENSE_ROWS;
+    bool small = holdout->rows <= DENSE_ROWS && !circe__is_linear(kernel_y->factors, kernel_y->n_factors);
     if (method == CIRCE_METHOD_DENSE || small) return prepare_dense(holdout, kernel_y, regression);
     int64_t worth = circe__min(max_rank_y(holdout), holdout->rows / 3);
     circe_status status = circe__lowrank_prepare(holdout, kernel_y, worth, regression);
@@ -240,7 +241,8 @@ static circe_status keep_if_better(circe_cme *cme, circe__holdout *holdout, circ
     double *weights = NULL, *inverse = NULL;
     circe_kernel *kernel = NULL;
     circe_status status = circe__regression_weights(cme->context, regression, cme->z_basis.rank, used[best], &weights);
-    if (status == CIRCE_OK && regression->solver == CIRCE_METHOD_DENSE && holdout->rows <= DENSE_ROWS)
+    bool exact = holdout->rows <= DENSE_ROWS && !circe__basis_is_columns(&cme->z_basis);
+    if (status == CIRCE_OK && regression->solver == CIRCE_METHOD_DENSE && exact)
         status = circe__regression_inverse(cme->context, regression, used[best], &inverse);
     if (status == CIRCE_OK && regression->solver == CIRCE_METHOD_DENSE && holdout->root != NULL) {
         circe__scale_by_roots(holdout->root, holdout->rows, cme->z_basis.rank, false, weights);

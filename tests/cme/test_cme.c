@@ -982,9 +982,64 @@ static void the_edge_is_told(void **state) {
     assert_int_equal(fit_scaled(&y, &z, 100.0, &options, NULL).width_at_edge, 0);
 }
 
-TEST_MAIN("cme", TEST(units_do_not_count), TEST(the_edge_is_told), TEST(lowrank_equals_dense),
-          TEST(lowrank_of_many_rows), TEST(loo_equals_refitting), TEST(best_cell_is_the_model), TEST(round_trip),
-          TEST(load_refuses), TEST(checksum), TEST(without_checksum), TEST(auto_chooses),
-          TEST(rank_is_judged_beforehand), TEST(unsafe_ridge), TEST(constant_y), TEST(constant_z), TEST(categories),
-          TEST(cached_features), TEST(implicit_features), TEST(every_context_frees_its_own), TEST(memory_limit),
-          TEST(bad_arguments), TEST(progress_and_cancel), TEST(arithmetic_is_given_back))
+/* ---- linear kernels far from 0 ----------------------------------------------------------------------------------- */
+
+/* zeta(y, z) = z - B'y of the batch, B = (Y'Y + ridge I)^-1 Y'Z for two columns each, in long double. */
+static void exact_zeta(const data *holdout, const data *batch, double ridge, long double zeta[][2]) {
+    long double S[2][2] = {{(long double)ridge, 0.0L}, {0.0L, (long double)ridge}}, C[2][2] = {{0.0L}}, B[2][2];
+    for (int64_t i = 0; i < holdout->y.rows; i++)
+        for (int64_t a = 0; a < 2; a++)
+            for (int64_t b = 0; b < 2; b++) {
+                S[a][b] += (long double)test_at(&holdout->y, i, a) * (long double)test_at(&holdout->y, i, b);
+                C[a][b] += (long double)test_at(&holdout->y, i, a) * (long double)test_at(&holdout->z, i, b);
+            }
+    long double determinant = S[0][0] * S[1][1] - S[0][1] * S[1][0];
+    for (int64_t b = 0; b < 2; b++) {
+        B[0][b] = (S[1][1] * C[0][b] - S[0][1] * C[1][b]) / determinant;
+        B[1][b] = (S[0][0] * C[1][b] - S[1][0] * C[0][b]) / determinant;
+    }
+    for (int64_t i = 0; i < batch->y.rows; i++)
+        for (int64_t b = 0; b < 2; b++)
+            zeta[i][b] = (long double)test_at(&batch->z, i, b) - B[0][b] * (long double)test_at(&batch->y, i, 0) -
+                         B[1][b] * (long double)test_at(&batch->y, i, 1);
+}
+
+static data shifted_data(uint64_t stream, int64_t rows, double shift) {
+    data d = smooth_data(stream, rows, 2, 2);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < 2; c++) {
+            test_set(&d.y, i, c, shift + test_at(&d.y, i, c));
+            test_set(&d.z, i, c, shift + test_at(&d.z, i, c));
+        }
+    return d;
+}
+
+/* Years, temperatures in kelvin: columns whose mean is many times their spread. The normal equations square the ratio,
+ * so eps * shift^2 is what float64 can give; k(z, z) - mu(y)(z) of algorithm 1 as printed lost its fourth power. */
+static void linear_far_from_zero(void **state) {
+    enum { BATCH = 30 };
+    static const int64_t rows[] = {60, 500, 700, 5000};
+    static const double shifts[] = {0.0, 100.0, 1e4}, ridge = 0.9;
+    (void)state;
+    circe_context *context = test_context(0);
+    circe_cme_options options = test_options(CIRCE_METHOD_AUTO, &ridge);
+    for (int64_t r = 0; r < COUNT(rows); r++)
+        for (int64_t s = 0; s < COUNT(shifts); s++) {
+            data holdout = shifted_data(90, rows[r], shifts[s]), batch = shifted_data(92, BATCH, shifts[s]);
+            long double zeta[BATCH][2];
+            exact_zeta(&holdout, &batch, ridge, zeta);
+            circe_mat gram =
+                residual_gram(context, test_fit(context, &holdout.y, &holdout.z, "linear", "linear", &options), &batch);
+            for (int64_t i = 0; i < BATCH; i++)
+                for (int64_t j = 0; j < BATCH; j++)
+                    assert_near(test_at(&gram, i, j), (double)(zeta[i][0] * zeta[j][0] + zeta[i][1] * zeta[j][1]),
+                                1e-13 + 64.0 * 2.2e-16 * shifts[s] * shifts[s], 1.0);
+        }
+}
+
+TEST_MAIN("cme", TEST(linear_far_from_zero), TEST(units_do_not_count), TEST(the_edge_is_told),
+          TEST(lowrank_equals_dense), TEST(lowrank_of_many_rows), TEST(loo_equals_refitting),
+          TEST(best_cell_is_the_model), TEST(round_trip), TEST(load_refuses), TEST(checksum), TEST(without_checksum),
+          TEST(auto_chooses), TEST(rank_is_judged_beforehand), TEST(unsafe_ridge), TEST(constant_y), TEST(constant_z),
+          TEST(categories), TEST(cached_features), TEST(implicit_features), TEST(every_context_frees_its_own),
+          TEST(memory_limit), TEST(bad_arguments), TEST(progress_and_cancel), TEST(arithmetic_is_given_back))
