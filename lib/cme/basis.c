@@ -364,10 +364,6 @@ circe_status circe__basis_decay(circe__basis *basis, const double *points, int64
     return status;
 }
 
-bool circe__is_linear(const circe_kernel_factor *factors, int64_t n_factors) {
-    return n_factors == 1 && factors->kind == CIRCE_KERNEL_LINEAR;
-}
-
 bool circe__basis_is_columns(const circe__basis *basis) {
     return circe__is_linear(basis->factors, basis->n_factors) && basis->scale == 0.0 && basis->rank > 0;
 }

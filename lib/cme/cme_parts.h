@@ -46,9 +46,6 @@ static inline circe__factors circe__basis_kernel(const circe__basis *basis) {
     return (circe__factors){basis->factors, basis->n_factors};
 }
 
-/* The inner product of columns and nothing else. */
-bool circe__is_linear(const circe_kernel_factor *factors, int64_t n_factors);
-
 /* Whether its features are the columns of a linear kernel themselves. */
 bool circe__basis_is_columns(const circe__basis *basis);
 

@@ -12,6 +12,10 @@ enum { MAX_FACTORS = 1024 };
 
 bool circe__has_width(circe_kernel_kind kind) { return kind == CIRCE_KERNEL_GAUSSIAN || kind == CIRCE_KERNEL_LAPLACE; }
 
+bool circe__is_linear(const circe_kernel_factor *factors, int64_t n_factors) {
+    return n_factors == 1 && factors->kind == CIRCE_KERNEL_LINEAR;
+}
+
 const char *circe__kernel_name(circe_kernel_kind kind) {
     return CIRCE__NAME(kind, [CIRCE_KERNEL_GAUSSIAN] = "gaussian", [CIRCE_KERNEL_LAPLACE] = "laplace",
                        [CIRCE_KERNEL_LINEAR] = "linear", [CIRCE_KERNEL_DELTA] = "delta");

@@ -51,6 +51,9 @@ CIRCE_ROOMS void circe__gram(const circe_context *context, circe__factors kernel
 double circe__median_of_squares(double *v, int64_t n);
 
 bool circe__has_width(circe_kernel_kind kind);
+
+/* The inner product of columns and nothing else. */
+bool circe__is_linear(const circe_kernel_factor *factors, int64_t n_factors);
 const char *circe__kernel_name(circe_kernel_kind kind);
 
 #endif

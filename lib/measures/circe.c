@@ -234,15 +234,26 @@ static circe_status measure_converted(circe_workspace *workspace, const circe_cm
                         x, estimator, Q, NULL, value, grad);
 }
 
+/* Estimators that centre K_xx do not see the mean of a linear kernel's columns. */
+static circe_status centre_x(circe_workspace *workspace, const circe_kernel *kernel_x, circe_estimator estimator,
+                             const circe_mat **x, circe_mat *own) {
+    if (!circe__needs_sums(estimator)) return CIRCE_OK;
+    circe_status status = circe__from_mean(workspace, CIRCE__SLOT_X, kernel_x, *x, own);
+    *x = own;
+    return status;
+}
+
 circe_status circe_measure_circe(circe_workspace *workspace, const circe_cme *cme, const circe_kernel *kernel_x,
                                  const circe_mat *x, const circe_mat *y, const circe_mat *z, circe_estimator estimator,
                                  double *value, circe_mat *grad) {
     CIRCE_OWN_SETTINGS;
     circe__weights w = {0};
     residuals r = {0};
+    circe_mat from_mean;
     if (y == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "y must not be NULL");
     circe_status status = circe__begin_measure(workspace, x, y->rows, &w.Q);
     if (status == CIRCE_OK) status = residuals_of(workspace, cme, y, z, estimator, &w.Q, true, &r);
+    if (status == CIRCE_OK) status = centre_x(workspace, kernel_x, estimator, &x, &from_mean);
     if (status != CIRCE_OK) return status;
     if (!r.as_gram) return measure_converted(workspace, cme, &r, kernel_x, x, estimator, &w.Q, value, grad);
     status = weights_from_gram(workspace, cme, y, z, estimator, &w);
@@ -275,12 +286,13 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
                                         double *value, circe_mat *grad) {
     CIRCE_OWN_SETTINGS;
     circe__weights w = {0};
-    circe_mat y = {0}, zeta = {0};
+    circe_mat y = {0}, zeta = {0}, from_mean;
     if (cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
     circe_status status = circe_features_get(features, &y, NULL);
     if (status == CIRCE_OK) status = circe__begin_measure(workspace, x, n, &w.Q);
     if (status == CIRCE_OK) status = check_estimator(workspace, estimator, n);
     if (status == CIRCE_OK) status = check_index(index, n, y.rows);
+    if (status == CIRCE_OK) status = centre_x(workspace, kernel_x, estimator, &x, &from_mean);
     if (status != CIRCE_OK) return status;
     const circe__implicit *implicit = circe__features_implicit(features);
     if (implicit != NULL) {

@@ -3,7 +3,8 @@
  *     biased     H K_zz H / B^2
  *     ustat      the ustat weights of K_zz (estimator.c)
  *
- * K_zz is Q with a residual feature that is 1 everywhere, so the loops are CIRCE's. O(B^2 d_z). */
+ * K_zz is Q with a residual feature that is 1 everywhere, so the loops are CIRCE's. O(B^2 d_z). Both kernels are
+ * centred, so the columns of a linear one can be centred first. */
 #include "measures/measure_parts.h"
 
 #include "core/settings.h"
@@ -41,9 +42,10 @@ static circe_status hsic_weights(circe_workspace *workspace, const circe_kernel 
     double *sums = circe__take(workspace, CIRCE__SLOT_ROW_SUMS, n, sizeof *sums);
     if (ones == NULL || sums == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t i = 0; i < n; i++) ones[i] = 1.0;
-    circe_mat constant = circe_mat_f64(ones, n, 1);
+    circe_mat constant = circe_mat_f64(ones, n, 1), from_mean;
     bool biased = estimator == CIRCE_HSIC_BIASED;
-    circe_status status = circe__product(workspace, kernel_z, z, "z", &constant, 1.0, &w->Q, sums);
+    circe_status status = circe__from_mean(workspace, CIRCE__SLOT_Z, kernel_z, z, &from_mean);
+    if (status == CIRCE_OK) status = circe__product(workspace, kernel_z, &from_mean, "z", &constant, 1.0, &w->Q, sums);
     if (status != CIRCE_OK) return status;
     w->shifted =
         circe__estimator_shift(workspace, biased ? CIRCE__CENTERED_SQUARE : CIRCE_USTAT, sums, NULL, &w->Q, &w->shift);
@@ -68,11 +70,14 @@ circe_status circe_measure_hsic(circe_workspace *workspace, const circe_kernels 
                                 const circe_mat *z, circe_hsic_estimator estimator, double *value, circe_mat *grad) {
     CIRCE_OWN_SETTINGS;
     circe__weights w = {0};
+    circe_mat from_mean;
     if (workspace == NULL || kernels == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "workspace and kernels must not be NULL");
     circe_status status = check_hsic(workspace, estimator, kernels->z, z);
     if (status == CIRCE_OK) status = circe__begin_measure(workspace, x, z->rows, &w.Q);
     if (status == CIRCE_OK) status = hsic_weights(workspace, kernels->z, z, estimator, &w);
-    if (status == CIRCE_OK) status = circe__contract(workspace, kernels->x, x, &w.Q, circe__shift_of(&w), value, grad);
+    if (status == CIRCE_OK) status = circe__from_mean(workspace, CIRCE__SLOT_X, kernels->x, x, &from_mean);
+    if (status == CIRCE_OK)
+        status = circe__contract(workspace, kernels->x, &from_mean, &w.Q, circe__shift_of(&w), value, grad);
     return status;
 }

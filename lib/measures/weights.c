@@ -1,5 +1,9 @@
 /* A witness in the making: Q = K o (zeta zeta') by the backend's loops, and what an estimator turns it into. */
+#include <math.h>
+
 #include "measures/measure_parts.h"
+
+enum { MEANS_AT_ONCE = 64 };
 
 circe_status circe__as_dtype(circe_workspace *workspace, circe__slot slot, const circe_mat *mat, circe_dtype dtype,
                              circe_mat *out) {
@@ -9,6 +13,28 @@ circe_status circe__as_dtype(circe_workspace *workspace, circe__slot slot, const
     if (data == NULL) return CIRCE_ERR_MEMORY;
     *out = circe__mat(data, mat->rows, mat->cols, dtype);
     circe__copy_mat(mat, out);
+    return CIRCE_OK;
+}
+
+/* Copies `width` columns from `first` on, less their means. Means so large that they overflow are left alone. */
+static void copy_from_mean(const circe_mat *mat, int64_t first, int64_t width, circe_mat *out) {
+    double means[MEANS_AT_ONCE] = {0.0};
+    for (int64_t i = 0; i < mat->rows; i++)
+        for (int64_t c = 0; c < width; c++) means[c] += circe__at(mat, i, first + c);
+    for (int64_t c = 0; c < width; c++) means[c] = isfinite(means[c]) ? means[c] / (double)mat->rows : 0.0;
+    for (int64_t i = 0; i < mat->rows; i++)
+        for (int64_t c = 0; c < width; c++) circe__set(out, i, first + c, circe__at(mat, i, first + c) - means[c]);
+}
+
+circe_status circe__from_mean(circe_workspace *workspace, circe__slot slot, const circe_kernel *kernel,
+                              const circe_mat *mat, circe_mat *out) {
+    *out = *mat;
+    if (kernel == NULL || !circe__is_linear(kernel->factors, kernel->n_factors)) return CIRCE_OK;
+    void *data = circe__take(workspace, slot, mat->rows * mat->cols, circe_dtype_size(mat->dtype));
+    if (data == NULL) return CIRCE_ERR_MEMORY;
+    *out = circe__mat(data, mat->rows, mat->cols, mat->dtype);
+    for (int64_t first = 0; first < mat->cols; first += MEANS_AT_ONCE)
+        copy_from_mean(mat, first, circe__min(MEANS_AT_ONCE, mat->cols - first), out);
     return CIRCE_OK;
 }
 

@@ -366,6 +366,51 @@ static void thread_counts_agree(void **state) {
             }
 }
 
-TEST_MAIN("properties", TEST(permutation), TEST(scaling), TEST(translation), TEST(gradient_sums_to_zero),
-          TEST(constants_do_not_count), TEST(constant_x), TEST(residual_gram_is_psd), TEST(spectral_below_frobenius),
-          TEST(float32_agrees), TEST(instruction_sets_agree), TEST(thread_counts_agree))
+/* ---- a mean that does not count ---------------------------------------------------------------------------------- */
+
+/* Multiples of 2^-10 below 2^13 in all: float32 holds them with and without the shift. */
+static circe_mat on_a_grid(uint64_t stream, int64_t cols, double shift, circe_dtype dtype) {
+    circe_mat m = test_normal(stream, 40, cols);
+    for (int64_t i = 0; i < m.rows; i++)
+        for (int64_t c = 0; c < cols; c++) test_set(&m, i, c, shift + rint(1024.0 * test_at(&m, i, c)) / 1024.0);
+    return test_copy(&m, dtype);
+}
+
+/* Measures that centre a linear kernel do not see where its columns lie, to the last digits: the squares of the mean
+ * are not in the sums that are subtracted from each other. */
+static void centred_linear_kernels_ignore_the_mean(void **state) {
+    static const circe_dtype dtypes[] = {CIRCE_FLOAT32, CIRCE_FLOAT64};
+    static const double shifts[] = {0.0, 6000.0}, tolerance[] = {1e-5, 1e-13}, ridge = 0.1;
+    (void)state;
+    circe_context *context = test_context(0);
+    circe_workspace *workspace = test_workspace(context);
+    circe_kernels kernels = {.x = test_kernel(context, "linear"), .z = test_kernel(context, "linear")};
+    circe_mat y = test_normal(71, 40, 1), z = test_normal(72, 40, 1);
+    circe_cme_options options = test_options(CIRCE_METHOD_AUTO, &ridge);
+    circe_cme *cme = test_fit(context, &y, &z, "gaussian(1)", "gaussian(1)", &options);
+    for (int64_t t = 0; t < COUNT(dtypes); t++) {
+        double value[2][4];
+        circe_mat grad[2][4];
+        for (int64_t s = 0; s < 2; s++) {
+            circe_mat x = on_a_grid(73, 3, shifts[s], dtypes[t]), other = on_a_grid(74, 2, shifts[s], dtypes[t]);
+            for (int64_t k = 0; k < 4; k++) grad[s][k] = test_zeros(40, 3, dtypes[t]);
+            assert_ok(
+                circe_measure_hsic(workspace, &kernels, &x, &other, CIRCE_HSIC_BIASED, &value[s][0], &grad[s][0]));
+            assert_ok(
+                circe_measure_hsic(workspace, &kernels, &x, &other, CIRCE_HSIC_UNBIASED, &value[s][1], &grad[s][1]));
+            assert_ok(
+                circe_measure_circe(workspace, cme, kernels.x, &x, &y, &z, CIRCE_CENTERED, &value[s][2], &grad[s][2]));
+            assert_ok(
+                circe_measure_circe(workspace, cme, kernels.x, &x, &y, &z, CIRCE_USTAT, &value[s][3], &grad[s][3]));
+        }
+        for (int64_t k = 0; k < 4; k++) {
+            assert_near(value[1][k], value[0][k], tolerance[t], 1.0);
+            assert_mat_near(&grad[1][k], &grad[0][k], tolerance[t]);
+        }
+    }
+}
+
+TEST_MAIN("properties", TEST(centred_linear_kernels_ignore_the_mean), TEST(permutation), TEST(scaling),
+          TEST(translation), TEST(gradient_sums_to_zero), TEST(constants_do_not_count), TEST(constant_x),
+          TEST(residual_gram_is_psd), TEST(spectral_below_frobenius), TEST(float32_agrees),
+          TEST(instruction_sets_agree), TEST(thread_counts_agree))
