@@ -715,7 +715,7 @@ static void missing_library(void **state) {
     static const char *const names[] = {"malloc", "no_such_function"};
     void *table[2] = {NULL};
     assert_refused(circe__library_open(&absent, table, names, 2), CIRCE_ERR_UNSUPPORTED,
-                   "needs cuABSENT, and libcuabsent.so.13 was not found");
+                   "needs cuABSENT, but libcuabsent.so.13 was not found");
     assert_refused(circe__library_open(&absent, table, names, 2), CIRCE_ERR_UNSUPPORTED, "pip install nvidia-cuabsent");
     assert_refused(circe__library_open(&old, table, names, 2), CIRCE_ERR_UNSUPPORTED,
                    "libc.so.6 has no function no_such_function");
