@@ -410,7 +410,58 @@ static void centred_linear_kernels_ignore_the_mean(void **state) {
     }
 }
 
-TEST_MAIN("properties", TEST(centred_linear_kernels_ignore_the_mean), TEST(permutation), TEST(scaling),
-          TEST(translation), TEST(gradient_sums_to_zero), TEST(constants_do_not_count), TEST(constant_x),
-          TEST(residual_gram_is_psd), TEST(spectral_below_frobenius), TEST(float32_agrees),
-          TEST(instruction_sets_agree), TEST(thread_counts_agree))
+/* ---- float64 beside float32 -------------------------------------------------------------------------------------- */
+
+typedef struct narrowed {
+    double value[5];
+    circe_mat grad[5];
+} narrowed;
+
+/* x as float32 measured against y and z as float64, of which only differences count. */
+static narrowed measure_narrowed(circe_context *context, const char *kernel, double shift) {
+    const double ridge = 0.1;
+    narrowed found;
+    circe_workspace *workspace = test_workspace(context);
+    circe_kernels kernels = {
+        .x = test_kernel(context, "gaussian(1)"), .y = test_kernel(context, kernel), .z = test_kernel(context, kernel)};
+    circe_mat x = on_a_grid(75, 3, 0.0, CIRCE_FLOAT32);
+    circe_mat y = on_a_grid(76, 1, shift, CIRCE_FLOAT64), z = on_a_grid(77, 2, shift, CIRCE_FLOAT64);
+    circe_cme_options options = test_options(CIRCE_METHOD_AUTO, &ridge);
+    circe_batch_options batch;
+    circe_batch_options_init(&batch);
+    batch.ridge = ridge;
+    circe_cme *cme = test_fit(context, &y, &z, kernel, kernel, &options);
+    circe_features *features = NULL;
+    int64_t rows[40];
+    for (int64_t i = 0; i < 40; i++) rows[i] = i;
+    for (int64_t k = 0; k < 5; k++) found.grad[k] = test_zeros(40, 3, CIRCE_FLOAT32);
+    assert_ok(circe_measure_hsic(workspace, &kernels, &x, &z, CIRCE_HSIC_UNBIASED, &found.value[0], &found.grad[0]));
+    assert_ok(circe_measure_kci(workspace, &kernels, &x, &y, &z, &batch, &found.value[1], &found.grad[1]));
+    assert_ok(circe_measure_hscic(workspace, &kernels, &x, &y, &z, &batch, &found.value[2], &found.grad[2]));
+    assert_ok(circe_measure_circe(workspace, cme, kernels.x, &x, &y, &z, CIRCE_USTAT, &found.value[3], &found.grad[3]));
+    assert_ok(circe_features_create(context, cme, &y, &z, CIRCE_FLOAT32, &features));
+    assert_ok(circe_measure_circe_cached(workspace, cme, features, rows, 40, kernels.x, &x, CIRCE_USTAT,
+                                         &found.value[4], &found.grad[4]));
+    circe_features_destroy(features);
+    return found;
+}
+
+/* Seconds since 1970 are 128 apart in float32. */
+static void float32_keeps_what_is_far_from_zero(void **state) {
+    static const char *const kernels[] = {"gaussian(1)", "laplace(1)", "delta"};
+    (void)state;
+    circe_context *context = test_context(0);
+    for (int64_t k = 0; k < COUNT(kernels); k++) {
+        narrowed near = measure_narrowed(context, kernels[k], 0.0);
+        narrowed far = measure_narrowed(context, kernels[k], 2147483648.0);
+        for (int64_t m = 0; m < 5; m++) {
+            assert_near(far.value[m], near.value[m], 1e-5, 1.0);
+            assert_mat_near(&far.grad[m], &near.grad[m], 1e-5);
+        }
+    }
+}
+
+TEST_MAIN("properties", TEST(float32_keeps_what_is_far_from_zero), TEST(centred_linear_kernels_ignore_the_mean),
+          TEST(permutation), TEST(scaling), TEST(translation), TEST(gradient_sums_to_zero),
+          TEST(constants_do_not_count), TEST(constant_x), TEST(residual_gram_is_psd), TEST(spectral_below_frobenius),
+          TEST(float32_agrees), TEST(instruction_sets_agree), TEST(thread_counts_agree))
