@@ -35,6 +35,9 @@ typedef struct circe__weights {
 circe_status circe__as_dtype(circe_workspace *workspace, circe__slot slot, const circe_kernel *kernel,
                              const circe_mat *mat, circe_dtype dtype, circe_mat *out);
 
+/* Columns less their means; in and out may be the same. */
+void circe__less_means(const circe_mat *mat, circe_mat *out);
+
 /* The view, or for a linear kernel a copy in the slot whose columns have the mean 0. For measures that a function of
  * one row, added to k(x_i, x_j), does not change: there the mean only costs digits, its square being all that float32
  * holds of data 3,000 times as far from 0 as they are wide. */

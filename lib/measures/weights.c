@@ -29,6 +29,11 @@ static void copy_from_mean(const circe_mat *mat, int64_t first, int64_t width, c
         for (int64_t c = 0; c < width; c++) circe__set(out, i, first + c, circe__at(mat, i, first + c) - means[c]);
 }
 
+void circe__less_means(const circe_mat *mat, circe_mat *out) {
+    for (int64_t first = 0; first < mat->cols; first += MEANS_AT_ONCE)
+        copy_from_mean(mat, first, circe__min(MEANS_AT_ONCE, mat->cols - first), out);
+}
+
 circe_status circe__from_mean(circe_workspace *workspace, circe__slot slot, const circe_kernel *kernel,
                               const circe_mat *mat, circe_mat *out) {
     *out = *mat;
@@ -36,8 +41,7 @@ circe_status circe__from_mean(circe_workspace *workspace, circe__slot slot, cons
     void *data = circe__take(workspace, slot, mat->rows * mat->cols, circe_dtype_size(mat->dtype));
     if (data == NULL) return CIRCE_ERR_MEMORY;
     *out = circe__mat(data, mat->rows, mat->cols, mat->dtype);
-    for (int64_t first = 0; first < mat->cols; first += MEANS_AT_ONCE)
-        copy_from_mean(mat, first, circe__min(MEANS_AT_ONCE, mat->cols - first), out);
+    circe__less_means(mat, out);
     return CIRCE_OK;
 }
 
