@@ -31,15 +31,23 @@ static int64_t end_of_group(const double *sorted, int64_t n, int64_t first, int6
     return above == n || end - below < above - end ? below : above;
 }
 
+/* Significant digits that tell apart numbers between these ends: three more than the ends have in common. */
+static int digits_between(double least, double largest) {
+    enum { LEAST = 4, MOST = 17 };
+    double common = log10(fmax(fabs(least), fabs(largest)) / (largest - least));
+    return common > 1.0 && isfinite(common) ? (int)fmin(ceil(common) + 3.0, MOST) : LEAST;
+}
+
 static int64_t cut(const double *sorted, int64_t n, int64_t wanted, double *last, circe_audit_groups *g) {
     int64_t k = 0;
+    int digits = n > 0 ? digits_between(sorted[0], sorted[n - 1]) : 0;
     for (int64_t first = 0; first < n && k < wanted; k++) {
         int64_t end = (int64_t)llround((double)(k + 1) / (double)wanted * (double)n);
         end = k + 1 == wanted ? n : end_of_group(sorted, n, first, end);
         last[k] = sorted[end - 1];
         g->centre[k] = quantile_at(sorted + first, end - first, 0.5);
-        g->labels[k] = sorted[first] == last[k] ? small_format("%.4g", last[k])
-                                                : small_format("%.4g to %.4g", sorted[first], last[k]);
+        g->labels[k] = sorted[first] == last[k] ? small_format("%.*g", digits, last[k])
+                                                : small_format("%.*g to %.*g", digits, sorted[first], digits, last[k]);
         first = end;
     }
     return k;

@@ -125,7 +125,8 @@ CIRCE_API circe_status circe_features_create(circe_context *context, const circe
 /* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_features_destroy(circe_features *features);
 
-/* Views into the object: y (N, d_y) and zeta (N, q). */
+/* Views into the object: y (N, d_y) and zeta (N, q). Columns of y far from 0 begin at 0 where float32 would not tell
+ * their rows apart and the kernel reads only differences. */
 CIRCE_API circe_status circe_features_get(const circe_features *features, circe_mat *y, circe_mat *zeta);
 
 /* y_out (n, d_y) and zeta_out (n, q): the rows index[0..n). */

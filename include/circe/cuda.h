@@ -32,8 +32,8 @@ CIRCE_API void circe_cuda_close(circe_cuda *cuda);
 /* From now on, work goes to this stream. The caller must order it after work queued on the previous stream. */
 CIRCE_API circe_status circe_cuda_set_stream(circe_cuda *cuda, void *stream);
 
-/* Reserves scratch for measures and contractions of n points and an x with `cols` columns, so that even the first call
- * allocates nothing. */
+/* Reserves scratch for measures and contractions of n points and an x with `cols` columns (z of HSIC: no more of them),
+ * so that even the first call allocates nothing. */
 CIRCE_API circe_status circe_cuda_reserve(circe_cuda *cuda, int64_t n, int64_t cols, circe_dtype dtype);
 
 /* The device memory of the handle, in bytes. */

@@ -92,7 +92,7 @@ static circe_status build(const circe_cme *cme, const circe_mat *y, const double
         circe__mat(circe__alloc(context, y->rows * y->cols, circe_dtype_size(dtype)), y->rows, y->cols, dtype);
     circe_status status = no_memory_for(features->y);
     if (status != CIRCE_OK) return status;
-    circe__copy_mat(y, &features->y);
+    circe__copy_points(cme->kernel_y, y, &features->y);
     status = cme->z_basis.rank < MAX_RANK * 3 / 4 ? circe__basis_copy(&cme->z_basis, &basis) : CIRCE_ERR_RANK;
     if (status == CIRCE_OK) status = circe__basis_settle(&basis, z64, y->rows, accuracy, 0.1 * accuracy, MAX_RANK, "z");
     if (status == CIRCE_OK)

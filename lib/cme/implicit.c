@@ -93,7 +93,7 @@ circe_status circe__implicit_fill(circe_context *context, const circe_cme *cme, 
         goto done;
     }
     circe_mat points = circe_mat_f64(z, n, dim_z);
-    circe__copy_mat(&points, &implicit->z);
+    circe__copy_points(cme->kernel_z, &points, &implicit->z);
     for (int64_t i = 0; i < n && status == CIRCE_OK; i += BLOCK) {
         int64_t rows = circe__min(BLOCK, n - i);
         status = fill_block(cme, T, r, y + i * cme->info.dim_y, z + i * dim_z, rows, &b);

@@ -212,7 +212,10 @@ circe_status circe_cuda_witness_hsic(circe_cuda *cuda, const circe_kernel *kerne
     return launch(cuda, &job);
 }
 
-/* The largest of what jobs of this size may take: with sums, with a gradient, by the kernels for any kernel or not. */
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+/* The largest of what jobs of this size may take: with sums, with a gradient, by the kernels for any kernel or not, and
+ * of linear kernels, which centre x and z. */
 circe_status circe_cuda_reserve(circe_cuda *cuda, int64_t n, int64_t cols, circe_dtype dtype) {
     circe__cuda_job job;
     void *scratch = NULL;
@@ -234,10 +237,13 @@ circe_status circe_cuda_reserve(circe_cuda *cuda, int64_t n, int64_t cols, circe
     job.points.cols = 1;
     job.kernel = (circe__cuda_kernel){.n = 1, .items = {{CIRCE_KERNEL_GAUSSIAN, 0, 1, 1.0}}};
     job.kernel_x = (circe__cuda_kernel){.n = 1, .items = {{CIRCE_KERNEL_GAUSSIAN, 0, (int)cols, 1.0}}};
-    size_t plain = circe__cuda_job_bytes(&job);
+    bytes = larger(bytes, circe__cuda_job_bytes(&job));
+    job.points.cols = (int)cols;
+    job.kernel.items[0].kind = job.kernel_x.items[0].kind = CIRCE_KERNEL_LINEAR;
+    bytes = larger(bytes, circe__cuda_job_bytes(&job));
     circe_status status = circe__cuda_begin(cuda, &previous);
     if (status != CIRCE_OK) return status;
-    status = circe__cuda_take(cuda, plain > bytes ? plain : bytes, &scratch);
+    status = circe__cuda_take(cuda, bytes, &scratch);
     circe__cuda_end(cuda, previous);
     return status;
 }

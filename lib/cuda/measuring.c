@@ -55,14 +55,17 @@ static circe_status upload(const on_cuda *s, void *to, const void *from, size_t 
     return circe__cuda_upload(s->cuda, to, bytes, from, bytes, bytes, 1, "bringing a measure's data to the GPU");
 }
 
-/* A copy on the GPU, as float32. */
-static circe_status bring(circe_measure *m, double *from, int64_t cols, circe_mat *to) {
+/* A copy on the GPU, as float32, as points of the kernel if one is given. */
+static circe_status bring(circe_measure *m, const circe_kernel *kernel, double *from, int64_t cols, circe_mat *to) {
     on_cuda *s = state_of(m);
     int64_t count = circe__max(m->n_rows * cols, 1);
     float *copy = circe__alloc(m->context, count, sizeof *copy), *block = NULL;
     if (copy == NULL) return CIRCE_ERR_MEMORY;
     circe_mat wide = circe_mat_f64(from, m->n_rows, cols), narrow = circe_mat_f32(copy, m->n_rows, cols);
-    circe__copy_mat(&wide, &narrow);
+    if (kernel != NULL)
+        circe__copy_points(kernel, &wide, &narrow);
+    else
+        circe__copy_mat(&wide, &narrow);
     circe_status status = own(s, count, sizeof *copy, &block);
     if (status == CIRCE_OK) status = upload(s, block, copy, (size_t)(m->n_rows * cols) * sizeof *copy);
     circe__free(m->context, copy);
@@ -71,8 +74,8 @@ static circe_status bring(circe_measure *m, double *from, int64_t cols, circe_ma
 }
 
 static circe_status bring_rows(circe_measure *m) {
-    circe_status status = m->cols_y > 0 ? bring(m, m->y, m->cols_y, &state_of(m)->y) : CIRCE_OK;
-    return status == CIRCE_OK ? bring(m, m->z, m->cols_z, &state_of(m)->z) : status;
+    circe_status status = m->cols_y > 0 ? bring(m, m->kernel_y, m->y, m->cols_y, &state_of(m)->y) : CIRCE_OK;
+    return status == CIRCE_OK ? bring(m, m->kernel_z, m->z, m->cols_z, &state_of(m)->z) : status;
 }
 
 /* Features in another form than columns stay with the host. */
@@ -92,7 +95,7 @@ static circe_status bring_mean(circe_measure *m) {
     if (mean == NULL) return CIRCE_ERR_MEMORY;
     circe_mat z_hat = circe_mat_f64(mean, m->n_rows, m->cols_z);
     circe_status status = circe_cme_mean(m->workspace, m->mean, &y, &z_hat);
-    if (status == CIRCE_OK) status = bring(m, mean, m->cols_z, &state_of(m)->z_hat);
+    if (status == CIRCE_OK) status = bring(m, NULL, mean, m->cols_z, &state_of(m)->z_hat);
     circe__free(m->context, mean);
     return status;
 }

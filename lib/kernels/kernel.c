@@ -284,3 +284,46 @@ double circe__kernel_value(circe__factors kernel, const double *p, const double 
     }
     return value * exp(exponent);
 }
+
+/* ---- points as float32 ------------------------------------------------------------------------------------------- */
+
+enum { COLUMNS_AT_ONCE = 64 };
+
+static bool reads_values(const circe_kernel *kernel, int64_t column) {
+    for (int64_t f = 0; f < kernel->n_factors; f++) {
+        const circe_kernel_factor *factor = &kernel->factors[f];
+        bool from_here = factor->kind == CIRCE_KERNEL_LINEAR && column >= factor->first_col;
+        if (from_here && (factor->n_cols == -1 || column < factor->first_col + factor->n_cols)) return true;
+    }
+    return false;
+}
+
+/* `width` columns from `first` on. Up to FAR times as far from 0 as they are wide, they are copied as they are: that
+ * costs four bits at most. */
+static void narrow_columns(const circe_kernel *kernel, const circe_mat *from, int64_t first, int64_t width,
+                           circe_mat *to) {
+    enum { FAR = 16 };
+    double least[COLUMNS_AT_ONCE], largest[COLUMNS_AT_ONCE];
+    for (int64_t c = 0; c < width; c++) least[c] = largest[c] = circe__at(from, 0, first + c);
+    for (int64_t i = 1; i < from->rows; i++)
+        for (int64_t c = 0; c < width; c++) {
+            double v = circe__at(from, i, first + c);
+            least[c] = v < least[c] ? v : least[c];
+            largest[c] = v > largest[c] ? v : largest[c];
+        }
+    for (int64_t c = 0; c < width; c++) {
+        bool is_far = fmax(fabs(least[c]), fabs(largest[c])) / FAR > largest[c] - least[c];
+        if (!is_far || reads_values(kernel, first + c)) least[c] = 0.0;
+    }
+    for (int64_t i = 0; i < from->rows; i++)
+        for (int64_t c = 0; c < width; c++) circe__set(to, i, first + c, circe__at(from, i, first + c) - least[c]);
+}
+
+void circe__copy_points(const circe_kernel *kernel, const circe_mat *from, circe_mat *to) {
+    if (from->dtype == to->dtype || to->dtype == CIRCE_FLOAT64 || from->rows == 0) {
+        circe__copy_mat(from, to);
+        return;
+    }
+    for (int64_t first = 0; first < from->cols; first += COLUMNS_AT_ONCE)
+        narrow_columns(kernel, from, first, circe__min(COLUMNS_AT_ONCE, from->cols - first), to);
+}

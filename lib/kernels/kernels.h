@@ -41,6 +41,11 @@ circe_status circe__resolve_joint(circe_workspace *workspace, const circe_kernel
 double circe__kernel_diagonal(circe__factors kernel, const double *point);
 CIRCE_ROOMS double circe__kernel_value(circe__factors kernel, const double *p, const double *q);
 
+/* Points of this kernel, copied. Where they become float32, a column far from 0 (a time in seconds since 1970) loses
+ * its smallest value first if the kernel reads only differences of it: float32 would keep the distance from 0 and
+ * little of what tells the rows apart. */
+void circe__copy_points(const circe_kernel *kernel, const circe_mat *from, circe_mat *to);
+
 /* Gram block with the loops of out's dtype; `scratch` of circe__gram_bytes. */
 CIRCE_ROOMS size_t circe__gram_bytes(const circe_context *context, circe_dtype dtype, int64_t rows_b, int64_t cols);
 CIRCE_ROOMS void circe__gram(const circe_context *context, circe__factors kernel, const circe_mat *a,

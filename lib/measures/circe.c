@@ -227,8 +227,9 @@ static circe_status measure_converted(circe_workspace *workspace, const circe_cm
                                       const circe_kernel *kernel_x, const circe_mat *x, circe_estimator estimator,
                                       circe_mat *Q, double *value, circe_mat *grad) {
     circe_mat own_y, own_zeta;
-    circe_status status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_A, &r->y, x->dtype, &own_y);
-    if (status == CIRCE_OK) status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_B, &r->zeta, x->dtype, &own_zeta);
+    circe_status status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_A, cme->kernel_y, &r->y, x->dtype, &own_y);
+    if (status == CIRCE_OK)
+        status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_B, NULL, &r->zeta, x->dtype, &own_zeta);
     if (status != CIRCE_OK) return status;
     return measure_rows(workspace, cme->kernel_y, &own_y, &own_zeta, r->from_curves ? &r->curves : NULL, NULL, kernel_x,
                         x, estimator, Q, NULL, value, grad);

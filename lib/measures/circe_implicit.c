@@ -6,9 +6,10 @@
  * Cost: O(B^2 (2 r + d)), and two matrices of B by B. */
 #include "measures/measure_parts.h"
 
-/* The rows meant in the given dtype, in the slot; by way of GRAM_X where they are of another. */
-static circe_status rows_of(circe_workspace *workspace, const circe_mat *from, const int64_t *index, int64_t n,
-                            circe_dtype dtype, circe__slot slot, circe_mat *out) {
+/* The rows meant in the given dtype, in the slot, as points of the kernel if one is given; by way of GRAM_X where they
+ * are of another dtype. */
+static circe_status rows_of(circe_workspace *workspace, const circe_kernel *kernel, const circe_mat *from,
+                            const int64_t *index, int64_t n, circe_dtype dtype, circe__slot slot, circe_mat *out) {
     void *own = circe__take(workspace, slot, n * from->cols, circe_dtype_size(dtype));
     if (own == NULL) return CIRCE_ERR_MEMORY;
     *out = circe__mat(own, n, from->cols, dtype);
@@ -20,7 +21,10 @@ static circe_status rows_of(circe_workspace *workspace, const circe_mat *from, c
     if (other == NULL) return CIRCE_ERR_MEMORY;
     circe_mat gathered = circe__mat(other, n, from->cols, from->dtype);
     circe__gather_rows(from, index, n, &gathered);
-    circe__copy_mat(&gathered, out);
+    if (kernel != NULL)
+        circe__copy_points(kernel, &gathered, out);
+    else
+        circe__copy_mat(&gathered, out);
     return CIRCE_OK;
 }
 
@@ -30,8 +34,8 @@ static circe_status make_update(circe_workspace *workspace, const circe__implici
     circe_mat m, h;
     int64_t r = all->m.cols;
     size_t size = circe_dtype_size(dtype);
-    circe_status status = rows_of(workspace, &all->m, index, n, dtype, CIRCE__SLOT_FEATURES_Y, &m);
-    if (status == CIRCE_OK) status = rows_of(workspace, &all->h, index, n, dtype, CIRCE__SLOT_FEATURES_Z, &h);
+    circe_status status = rows_of(workspace, NULL, &all->m, index, n, dtype, CIRCE__SLOT_FEATURES_Y, &m);
+    if (status == CIRCE_OK) status = rows_of(workspace, NULL, &all->h, index, n, dtype, CIRCE__SLOT_FEATURES_Z, &h);
     char *both = circe__take(workspace, CIRCE__SLOT_ZETA, 4 * n * r, size);
     if (status != CIRCE_OK || both == NULL) return CIRCE_ERR_MEMORY;
     update->left = circe__mat(both, n, 2 * r, dtype);
@@ -92,8 +96,8 @@ circe_status circe__weights_implicit(circe_workspace *workspace, const circe_cme
     circe_dtype dtype = w->Q.dtype;
     circe_mat y, z;
     circe__update update;
-    circe_status status = rows_of(workspace, all_y, index, n, dtype, CIRCE__SLOT_Y, &y);
-    if (status == CIRCE_OK) status = rows_of(workspace, &all->z, index, n, dtype, CIRCE__SLOT_Z, &z);
+    circe_status status = rows_of(workspace, cme->kernel_y, all_y, index, n, dtype, CIRCE__SLOT_Y, &y);
+    if (status == CIRCE_OK) status = rows_of(workspace, cme->kernel_z, &all->z, index, n, dtype, CIRCE__SLOT_Z, &z);
     if (status == CIRCE_OK) status = make_update(workspace, all, index, n, dtype, &update);
     if (status != CIRCE_OK) return status;
     double *sums = circe__take(workspace, CIRCE__SLOT_ROW_SUMS, n, sizeof *sums);

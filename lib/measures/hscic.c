@@ -30,6 +30,7 @@
 #include "core/settings.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- y and z of low rank ----------------------------------------------------------------------------------------- */
 
@@ -73,21 +74,48 @@ static void multiply(const circe__algebra *algebra, circe_dtype dtype, int trans
         algebra->gemm(transpose, 0, m, n, k, 1.0, a, lda, b, n, 0.0, c, n);
 }
 
+/* z_i - sum_l W_lk z_l = (z_i - c) - m_k,  m_k = sum_l W_lk (z_l - c) - (1 - sum_l W_lk) c:  with c the means of a
+ * linear kernel's columns, their squares are not in the sums that cancel each other. E (q, n) holds the columns and
+ * loses c, as z does; `means` (q). */
+static void leave_means(const circe__points *z, int64_t q, double *E, double *means) {
+    circe_mat own = z->mat;
+    int64_t n = own.rows, first = z->kernel.items->first_col;
+    for (int64_t k = 0; k < q; k++) means[k] = E[k * n];
+    circe__less_means(&own, &own);
+    for (int64_t k = 0; k < q; k++) {
+        for (int64_t i = 0; i < n; i++) E[k * n + i] = circe__at(&own, i, first + k);
+        means[k] -= E[k * n];
+    }
+}
+
+/* m (n, q) -= (1 - W 1) means'; inner (r). */
+static void shift_means(const circe__smoother *smoother, const double *means, int64_t q, double *inner, double *m) {
+    int64_t n = smoother->n, r = smoother->rank;
+    memset(inner, 0, (size_t)r * sizeof *inner);
+    for (int64_t e = 0; e < n * r; e++) inner[e % r] += smoother->P[e];
+    for (int64_t i = 0; i < n; i++) {
+        double left = 1.0;
+        for (int64_t c = 0; c < r; c++) left -= smoother->P[i * r + c] * inner[c];
+        for (int64_t k = 0; k < q; k++) m[i * q + k] -= left * means[k];
+    }
+}
+
 /* U P (n, r) and s (n) from E (q, n). The two large products are in the dtype of the witness. */
 static circe_status up_from_factor(circe_workspace *workspace, const circe__smoother *smoother, const double *E,
-                                   int64_t q, circe_dtype dtype, double *s, double *UP) {
+                                   const double *means, int64_t q, circe_dtype dtype, double *s, double *UP) {
     const circe_context *context = workspace->context;
     const circe__algebra *algebra = context->backend->algebra;
     int64_t n = smoother->n, r = smoother->rank, room = circe__roomy(r), room_q = circe__roomy(q);
     size_t size = circe_dtype_size(dtype);
     char *wide = circe__take(workspace, CIRCE__SLOT_GRAM_X, (n * q * r + 2 * n * r + q * r * r) + 64 * room, size);
-    double *m = circe__take(workspace, CIRCE__SLOT_SMOOTHER_WORK, (n + room) * room_q, sizeof *m);
+    double *m = circe__take(workspace, CIRCE__SLOT_SMOOTHER_WORK, (n + room) * room_q + room, sizeof *m);
     if (wide == NULL || m == NULL) return CIRCE_ERR_MEMORY;
     char *own_p = wide + (size_t)(n * q * r) * size, *result = own_p + (size_t)(n * r) * size;
     char *B = result + (size_t)(n * r) * size;
     double *inner = m + n * q;
     algebra->gemm(1, 1, r, q, n, 1.0, smoother->P, r, E, n, 0.0, inner, q);
     algebra->gemm(0, 0, n, q, r, 1.0, smoother->P, r, inner, q, 0.0, m, q);
+    if (means != NULL) shift_means(smoother, means, q, inner, m);
     for (int64_t i = 0; i < n; i++) {
         s[i] = 0.0;
         for (int64_t k = 0; k < q; k++) s[i] += m[i * q + k] * m[i * q + k];
@@ -159,14 +187,17 @@ circe_status circe__hscic_take_sides(circe_workspace *workspace, const circe__sm
 }
 
 static circe_status hscic_factored(circe_workspace *workspace, const circe_kernel *kernel_z, const circe__points *z,
-                                   const circe__smoother *smoother, const double *E, int64_t q, circe_mat *witness) {
+                                   const circe__smoother *smoother, double *E, int64_t q, circe_mat *witness) {
     int64_t n = smoother->n, r = smoother->rank;
+    bool linear = circe__is_linear(z->kernel.items, z->kernel.n) && q == z->kernel.items->n_cols;
     circe_mat A;
     circe__update update;
     double *UP = circe__take(workspace, CIRCE__SLOT_VECTORS, n * (circe__roomy(r) + 1), sizeof *UP);
-    if (UP == NULL) return CIRCE_ERR_MEMORY;
+    double *means = circe__take(workspace, CIRCE__SLOT_DIAGONAL, circe__roomy(q), sizeof *means);
+    if (UP == NULL || means == NULL) return CIRCE_ERR_MEMORY;
     double *s = UP + n * r;
-    circe_status status = up_from_factor(workspace, smoother, E, q, witness->dtype, s, UP);
+    if (linear) leave_means(z, q, E, means);
+    circe_status status = up_from_factor(workspace, smoother, E, linear ? means : NULL, q, witness->dtype, s, UP);
     if (status == CIRCE_OK) status = subtract_means(workspace, smoother, s, UP);
     if (status == CIRCE_OK) status = circe__hscic_take_sides(workspace, smoother, witness->dtype, &A, &update);
     if (status != CIRCE_OK) return status;

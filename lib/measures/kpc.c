@@ -38,6 +38,15 @@ static circe_status take_x(const circe__normalized *m, circe__points *x) {
     return circe__points_take(m->workspace, CIRCE__SLOT_X, m->kernels->x, m->x, m->n, "x", x);
 }
 
+/* The witness has no constants, so that the gradient does not see the mean of a linear kernel's columns either. */
+static circe_status contract_x(const circe__normalized *m, const circe_mat *witness) {
+    double unused;
+    circe_mat x;
+    circe_status status = circe__from_mean(m->workspace, CIRCE__SLOT_X, m->kernels->x, m->x, &x);
+    return status == CIRCE_OK ? circe__contract(m->workspace, m->kernels->x, &x, witness, NULL, &unused, m->grad)
+                              : status;
+}
+
 /* num / den, or false if there is nothing to explain. */
 static bool divide(const circe__points *x, double num, double den, double *value) {
     double trace = 0.0;
@@ -167,7 +176,7 @@ static circe_status kpc_lowrank(const circe__normalized *m, const circe__smoothe
     sides s;
     circe__points x;
     circe_mat witness;
-    double *F = NULL, num = 0.0, den = 0.0, unused;
+    double *F = NULL, num = 0.0, den = 0.0;
     int64_t q = 0;
     bool thin = false;
     circe_status status = make_sides(workspace, y, yz, &s);
@@ -181,7 +190,7 @@ static circe_status kpc_lowrank(const circe__normalized *m, const circe__smoothe
     status = circe__begin_measure(workspace, m->x, m->n, &witness);
     if (status == CIRCE_OK) status = lowrank_witness(workspace, &s, *m->value, den, &witness);
     if (status == CIRCE_OK) circe__weigh_by_roots(workspace, &witness);
-    if (status == CIRCE_OK) status = circe__contract(workspace, m->kernels->x, m->x, &witness, NULL, &unused, m->grad);
+    if (status == CIRCE_OK) status = contract_x(m, &witness);
     return status;
 }
 
@@ -225,7 +234,7 @@ static double dot_lower(const double *A, const double *K, int64_t n) {
 static circe_status kpc_dense(const circe__normalized *m, const circe__smoother *y, const circe__smoother *yz) {
     circe_workspace *workspace = m->workspace;
     int64_t n = m->n;
-    double *S_y = NULL, *S_yz = NULL, *K = NULL, *MM = NULL, unused;
+    double *S_y = NULL, *S_yz = NULL, *K = NULL, *MM = NULL;
     circe__points x;
     circe_mat witness;
     circe_status status = circe__take_matrices(workspace, CIRCE__SLOT_VECTORS, n, 2, &MM);
@@ -247,7 +256,7 @@ static circe_status kpc_dense(const circe__normalized *m, const circe__smoother 
         circe__write_lower(MM + i * n, i, &witness);
     }
     circe__weigh_by_roots(workspace, &witness);
-    return circe__contract(workspace, m->kernels->x, m->x, &witness, NULL, &unused, m->grad);
+    return contract_x(m, &witness);
 }
 
 circe_status circe_measure_kpc(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,

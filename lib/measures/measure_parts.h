@@ -31,9 +31,12 @@ typedef struct circe__weights {
     bool shifted;
 } circe__weights;
 
-/* A view as the given dtype: itself, or a converted copy in the slot. */
-circe_status circe__as_dtype(circe_workspace *workspace, circe__slot slot, const circe_mat *mat, circe_dtype dtype,
-                             circe_mat *out);
+/* A view as the given dtype: itself, or a converted copy in the slot, as points of the kernel if one is given. */
+circe_status circe__as_dtype(circe_workspace *workspace, circe__slot slot, const circe_kernel *kernel,
+                             const circe_mat *mat, circe_dtype dtype, circe_mat *out);
+
+/* Columns less their means; in and out may be the same. */
+void circe__less_means(const circe_mat *mat, circe_mat *out);
 
 /* The view, or for a linear kernel a copy in the slot whose columns have the mean 0. For measures that a function of
  * one row, added to k(x_i, x_j), does not change: there the mean only costs digits, its square being all that float32

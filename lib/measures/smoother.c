@@ -9,6 +9,8 @@
  * outside of the span. */
 #include "measures/smoother.h"
 
+#include "measures/measure_parts.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -58,6 +60,12 @@ circe_status circe__points_join(circe_workspace *workspace, circe__slot slot, co
     circe__copy_mat(a, &left);
     circe__copy_mat(b, &right);
     return circe__resolve_joint(workspace, kernel_a, a->cols, name_a, kernel_b, b->cols, name_b, &points->kernel);
+}
+
+/* HKH does not see the mean of a linear kernel's columns, but its squares would take the digits of their spread. */
+static void forget_means(const circe__points *points, bool centered) {
+    circe_mat own = points->mat;
+    if (centered && circe__is_linear(points->kernel.items, points->kernel.n)) circe__less_means(&own, &own);
 }
 
 /* ---- kernel matrices --------------------------------------------------------------------------------------------- */
@@ -126,6 +134,7 @@ circe_status circe__points_gram(circe_workspace *workspace, const circe__points 
     void *scratch = circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)bytes + n * 8, 1);
     if (scratch == NULL) return CIRCE_ERR_MEMORY;
     circe_mat out = circe__mat(K, n, n, CIRCE_FLOAT64);
+    forget_means(points, centered);
     circe__gram(context, points->kernel, &points->mat, &points->mat, &out, scratch);
     if (points->root != NULL)
         weigh_gram(points->root, n, centered, K, scratch);
@@ -175,6 +184,27 @@ static void finish_rows(const circe__points *points, double *F, int64_t rows, bo
         center_rows(F, rows, n);
 }
 
+/* A linear kernel is the inner product of its columns: these are the factor, and hold what a factorisation by pivots
+ * would lose of columns far from 0. */
+static circe_status factor_of_columns(circe_workspace *workspace, const circe__points *points,
+                                      circe__factored *result) {
+    int64_t n = points->mat.rows, first = points->kernel.items->first_col, rank = points->kernel.items->n_cols;
+    double *F = circe__take(workspace, CIRCE__SLOT_FACTOR, rank * n, sizeof *F);
+    if (F == NULL) return CIRCE_ERR_MEMORY;
+    *result = (circe__factored){.rank = rank, .complete = 1};
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < rank; k++) {
+            double v = circe__at(&points->mat, i, first + k);
+            F[k * n + i] = v;
+            result->trace += v * v;
+        }
+    return CIRCE_OK;
+}
+
+static bool has_few_columns(const circe__points *points, int64_t most) {
+    return circe__is_linear(points->kernel.items, points->kernel.n) && points->kernel.items->n_cols <= most;
+}
+
 /* One attempt with `capacity` rows. */
 static circe_status factor_once(circe_workspace *workspace, const circe__points *points, double tolerance, double limit,
                                 int64_t capacity, bool may_give_up, circe__factored *result) {
@@ -197,6 +227,7 @@ static circe_status factor_upto(circe_workspace *workspace, const circe__points 
                                 int64_t most, bool may_give_up, const char *name, circe__factored *result) {
     int64_t n = points->mat.rows, capacity = n <= WHOLE_RANK ? most : circe__min(FIRST_RANK, most);
     char what[128];
+    if (has_few_columns(points, most)) return factor_of_columns(workspace, points, result);
     snprintf(what, sizeof what, "a factor of the kernel matrix of %s", name);
     for (;; capacity = circe__min(2 * capacity, most)) {
         double bytes = 8.0 * (double)capacity * (double)n;
@@ -213,6 +244,7 @@ static circe_status factor_upto(circe_workspace *workspace, const circe__points 
 circe_status circe__points_try(circe_workspace *workspace, const circe__points *points, double tolerance, int64_t most,
                                bool centered, const char *name, double **F, int64_t *rank) {
     circe__factored result = {0};
+    forget_means(points, centered);
     circe_status status = factor_upto(workspace, points, tolerance, HUGE_VAL, most, true, name, &result);
     *F = workspace->blocks[CIRCE__SLOT_FACTOR];
     *rank = result.complete ? result.rank : -1;
@@ -224,6 +256,7 @@ circe_status circe__points_factor(circe_workspace *workspace, const circe__point
                                   double limit, bool centered, const char *name, double **F, int64_t *rank) {
     int64_t n = points->mat.rows;
     circe__factored result = {0};
+    forget_means(points, centered);
     circe_status status = factor_upto(workspace, points, tolerance, limit, n, false, name, &result);
     if (status != CIRCE_OK) return status;
     *F = workspace->blocks[CIRCE__SLOT_FACTOR];
@@ -308,9 +341,11 @@ circe_status circe__smoother_make(circe_workspace *workspace, circe__slot slot, 
             "a measure that regresses the batch on itself has the methods auto, lowrank and dense, not %s",
             circe_method_name(options->method));
     bool automatic = options->method == CIRCE_METHOD_AUTO;
-    if (options->method == CIRCE_METHOD_DENSE || (automatic && n <= DENSE_ROWS))
-        return make_dense(workspace, slot, points, options, name, smoother);
     int64_t most = automatic ? circe__max(n / SMALLEST_RATIO, 1) : n;
+    bool small = automatic && n <= DENSE_ROWS && !has_few_columns(points, most);
+    if (options->method == CIRCE_METHOD_DENSE || small)
+        return make_dense(workspace, slot, points, options, name, smoother);
+    forget_means(points, options->centered);
     circe__factored result = {0};
     circe_status status =
         factor_upto(workspace, points, options->tolerance, 1e-6 * options->ridge, most, automatic, name, &result);

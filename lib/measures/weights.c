@@ -5,14 +5,17 @@
 
 enum { MEANS_AT_ONCE = 64 };
 
-circe_status circe__as_dtype(circe_workspace *workspace, circe__slot slot, const circe_mat *mat, circe_dtype dtype,
-                             circe_mat *out) {
+circe_status circe__as_dtype(circe_workspace *workspace, circe__slot slot, const circe_kernel *kernel,
+                             const circe_mat *mat, circe_dtype dtype, circe_mat *out) {
     *out = *mat;
     if (mat->dtype == dtype) return CIRCE_OK;
     void *data = circe__take(workspace, slot, mat->rows * mat->cols, circe_dtype_size(dtype));
     if (data == NULL) return CIRCE_ERR_MEMORY;
     *out = circe__mat(data, mat->rows, mat->cols, dtype);
-    circe__copy_mat(mat, out);
+    if (kernel != NULL)
+        circe__copy_points(kernel, mat, out);
+    else
+        circe__copy_mat(mat, out);
     return CIRCE_OK;
 }
 
@@ -26,6 +29,11 @@ static void copy_from_mean(const circe_mat *mat, int64_t first, int64_t width, c
         for (int64_t c = 0; c < width; c++) circe__set(out, i, first + c, circe__at(mat, i, first + c) - means[c]);
 }
 
+void circe__less_means(const circe_mat *mat, circe_mat *out) {
+    for (int64_t first = 0; first < mat->cols; first += MEANS_AT_ONCE)
+        copy_from_mean(mat, first, circe__min(MEANS_AT_ONCE, mat->cols - first), out);
+}
+
 circe_status circe__from_mean(circe_workspace *workspace, circe__slot slot, const circe_kernel *kernel,
                               const circe_mat *mat, circe_mat *out) {
     *out = *mat;
@@ -33,8 +41,7 @@ circe_status circe__from_mean(circe_workspace *workspace, circe__slot slot, cons
     void *data = circe__take(workspace, slot, mat->rows * mat->cols, circe_dtype_size(mat->dtype));
     if (data == NULL) return CIRCE_ERR_MEMORY;
     *out = circe__mat(data, mat->rows, mat->cols, mat->dtype);
-    for (int64_t first = 0; first < mat->cols; first += MEANS_AT_ONCE)
-        copy_from_mean(mat, first, circe__min(MEANS_AT_ONCE, mat->cols - first), out);
+    circe__less_means(mat, out);
     return CIRCE_OK;
 }
 
@@ -46,8 +53,9 @@ circe_status circe__product_update(circe_workspace *workspace, const circe_kerne
     circe_kernel_factor *factors = NULL;
     circe_mat own_points, own_zeta;
     circe_status status = circe__resolve_into(workspace, kernel, points->cols, name, &factors);
-    if (status == CIRCE_OK) status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_A, points, Q->dtype, &own_points);
-    if (status == CIRCE_OK) status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_B, zeta, Q->dtype, &own_zeta);
+    if (status == CIRCE_OK)
+        status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_A, kernel, points, Q->dtype, &own_points);
+    if (status == CIRCE_OK) status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_B, NULL, zeta, Q->dtype, &own_zeta);
     if (status != CIRCE_OK) return status;
     int64_t cols_update = update == NULL ? 0 : update->left.cols;
     size_t bytes = loops->product_bytes(points->rows, points->cols, zeta->cols, cols_update, context->threads);

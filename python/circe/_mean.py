@@ -440,7 +440,8 @@ class ResidualFeatures:
 
     @property
     def y(self) -> np.ndarray:
-        """(N, d_y), of dtype; read-only, without a copy."""
+        """(N, d_y), of dtype; read-only, without a copy. As float32, columns far from 0 begin at 0 where the kernel reads only
+        differences."""
         return self._get()[0]
 
     @property

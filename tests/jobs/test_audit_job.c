@@ -135,6 +135,25 @@ static void test_known_metrics(void **state) {
     circe_audit_result_free(r);
 }
 
+/* Seconds since 1970: the ends of groups differ in the last digits. */
+static void test_far_from_zero(void **state) {
+    (void)state;
+    circe_audit_options o = make_options();
+    o.sensitive = "age";
+    people *p = make_people(0.5, 6);
+    for (int i = 0; i < N; i++) p->age[i] += 1700000000;
+    circe_audit_result *r = audit(p, &o);
+    const circe_audit_groups *groups = &r->groups[0];
+    assert_true(groups->n_groups >= 2);
+    for (int64_t g = 0; g < groups->n_groups; g++) {
+        double first = 0.0, last = 0.0;
+        assert_int_equal(sscanf(groups->labels[g], "%lf to %lf", &first, &last), 2);
+        assert_true(first < last);
+        for (int64_t other = 0; other < g; other++) assert_string_not_equal(groups->labels[g], groups->labels[other]);
+    }
+    circe_audit_result_free(r);
+}
+
 /* 93 % of the rows at one end of an attribute of many values. */
 static void test_ties(void **state) {
     (void)state;
@@ -318,5 +337,6 @@ static void test_bad_options(void **state) {
     circe_table_free(table);
 }
 
-TEST_MAIN("audit job", TEST(test_known_gaps), TEST(test_known_metrics), TEST(test_ties), TEST(test_no_gap_at_all),
-          TEST(test_memory_and_file_agree), TEST(test_report), TEST(test_cancel), TEST(test_bad_options))
+TEST_MAIN("audit job", TEST(test_known_gaps), TEST(test_known_metrics), TEST(test_far_from_zero), TEST(test_ties),
+          TEST(test_no_gap_at_all), TEST(test_memory_and_file_agree), TEST(test_report), TEST(test_cancel),
+          TEST(test_bad_options))

@@ -384,16 +384,18 @@ static void centred_linear_kernels_ignore_the_mean(void **state) {
     (void)state;
     circe_context *context = test_context(0);
     circe_workspace *workspace = test_workspace(context);
-    circe_kernels kernels = {.x = test_kernel(context, "linear"), .z = test_kernel(context, "linear")};
+    circe_kernels kernels = {.x = test_kernel(context, "linear"),
+                             .y = test_kernel(context, "gaussian(1)"),
+                             .z = test_kernel(context, "linear")};
     circe_mat y = test_normal(71, 40, 1), z = test_normal(72, 40, 1);
     circe_cme_options options = test_options(CIRCE_METHOD_AUTO, &ridge);
     circe_cme *cme = test_fit(context, &y, &z, "gaussian(1)", "gaussian(1)", &options);
     for (int64_t t = 0; t < COUNT(dtypes); t++) {
-        double value[2][4];
-        circe_mat grad[2][4];
+        double value[2][6];
+        circe_mat grad[2][6];
         for (int64_t s = 0; s < 2; s++) {
             circe_mat x = on_a_grid(73, 3, shifts[s], dtypes[t]), other = on_a_grid(74, 2, shifts[s], dtypes[t]);
-            for (int64_t k = 0; k < 4; k++) grad[s][k] = test_zeros(40, 3, dtypes[t]);
+            for (int64_t k = 0; k < 6; k++) grad[s][k] = test_zeros(40, 3, dtypes[t]);
             assert_ok(
                 circe_measure_hsic(workspace, &kernels, &x, &other, CIRCE_HSIC_BIASED, &value[s][0], &grad[s][0]));
             assert_ok(
@@ -402,15 +404,155 @@ static void centred_linear_kernels_ignore_the_mean(void **state) {
                 circe_measure_circe(workspace, cme, kernels.x, &x, &y, &z, CIRCE_CENTERED, &value[s][2], &grad[s][2]));
             assert_ok(
                 circe_measure_circe(workspace, cme, kernels.x, &x, &y, &z, CIRCE_USTAT, &value[s][3], &grad[s][3]));
+            circe_mat plain = on_a_grid(73, 3, 0.0, dtypes[t]); /* K_xx o K_yy is centred, not K_xx */
+            assert_ok(circe_measure_kci(workspace, &kernels, &plain, &y, &other, NULL, &value[s][4], &grad[s][4]));
+            assert_ok(circe_measure_kpc(workspace, &kernels, &x, &y, &z, NULL, &value[s][5], &grad[s][5]));
         }
-        for (int64_t k = 0; k < 4; k++) {
+        for (int64_t k = 0; k < 6; k++) {
             assert_near(value[1][k], value[0][k], tolerance[t], 1.0);
             assert_mat_near(&grad[1][k], &grad[0][k], tolerance[t]);
         }
     }
 }
 
-TEST_MAIN("properties", TEST(centred_linear_kernels_ignore_the_mean), TEST(permutation), TEST(scaling),
-          TEST(translation), TEST(gradient_sums_to_zero), TEST(constants_do_not_count), TEST(constant_x),
-          TEST(residual_gram_is_psd), TEST(spectral_below_frobenius), TEST(float32_agrees),
-          TEST(instruction_sets_agree), TEST(thread_counts_agree))
+/* ---- regressions on linear kernels ------------------------------------------------------------------------------ */
+
+/* W = Y (Y'Y + ridge I)^-1 Y' of two columns. */
+static void exact_smoother(const circe_mat *y, long double ridge, long double *W) {
+    long double S[2][2] = {{ridge, 0.0L}, {0.0L, ridge}};
+    int64_t n = y->rows;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t a = 0; a < 2; a++)
+            for (int64_t b = 0; b < 2; b++) S[a][b] += (long double)test_at(y, i, a) * (long double)test_at(y, i, b);
+    long double determinant = S[0][0] * S[1][1] - S[0][1] * S[1][0];
+    for (int64_t i = 0; i < n; i++) {
+        long double u = (long double)test_at(y, i, 0), v = (long double)test_at(y, i, 1);
+        long double p = (S[1][1] * u - S[0][1] * v) / determinant, q = (S[0][0] * v - S[1][0] * u) / determinant;
+        for (int64_t j = 0; j < n; j++)
+            W[i * n + j] = p * (long double)test_at(y, j, 0) + q * (long double)test_at(y, j, 1);
+    }
+}
+
+/* (1/n) sum_k sum_ij W_ik W_jk (z_i - m_k)(z_j - m_k) k(x_i, x_j), m_k = sum_l W_lk z_l, with a gaussian kernel of one
+ * column of x, of width 1. */
+static double exact_hscic(const circe_mat *x, const circe_mat *z, const long double *W) {
+    long double sum = 0.0L;
+    int64_t n = x->rows;
+    for (int64_t k = 0; k < n; k++) {
+        long double mean = 0.0L;
+        for (int64_t l = 0; l < n; l++) mean += W[l * n + k] * (long double)test_at(z, l, 0);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j < n; j++) {
+                long double apart = (long double)test_at(x, i, 0) - (long double)test_at(x, j, 0);
+                sum += W[i * n + k] * W[j * n + k] * ((long double)test_at(z, i, 0) - mean) *
+                       ((long double)test_at(z, j, 0) - mean) * expl(-0.5L * apart * apart);
+            }
+    }
+    return (double)(sum / (long double)n);
+}
+
+/* gcm of one column of x and z: sqrt(n) mean R / sd R, R the product of the residuals. */
+static double exact_gcm(const circe_mat *x, const circe_mat *z, const long double *W) {
+    long double mean = 0.0L, square = 0.0L;
+    int64_t n = x->rows;
+    for (int64_t i = 0; i < n; i++) {
+        long double r_x = (long double)test_at(x, i, 0), r_z = (long double)test_at(z, i, 0);
+        for (int64_t j = 0; j < n; j++) {
+            r_x -= W[i * n + j] * (long double)test_at(x, j, 0);
+            r_z -= W[i * n + j] * (long double)test_at(z, j, 0);
+        }
+        mean += r_x * r_z / (long double)n;
+        square += r_x * r_z * r_x * r_z / (long double)n;
+    }
+    return (double)fabsl(sqrtl((long double)n) * mean / sqrtl(square - mean * mean));
+}
+
+/* The regression squares the ratio of mean and spread, eps * 1e8. Kernel matrices lose it once more. */
+static void regressions_far_from_zero(void **state) {
+    static const int64_t rows[] = {90, 150};
+    static const double shifts[] = {0.0, 1e4}, tolerance[] = {1e-13, 2e-7}, ridge = 0.1;
+    (void)state;
+    circe_context *context = test_context(0);
+    circe_workspace *workspace = test_workspace(context);
+    circe_kernels kernels = {.x = test_kernel(context, "gaussian(1)"),
+                             .y = test_kernel(context, "linear"),
+                             .z = test_kernel(context, "linear")};
+    circe_gcm_options gcm;
+    circe_gcm_options_init(&gcm);
+    gcm.batch.ridge = ridge;
+    for (int64_t r = 0; r < COUNT(rows); r++)
+        for (int64_t s = 0; s < COUNT(shifts); s++) {
+            circe_mat x = test_normal(81, rows[r], 1), y = test_normal(82, rows[r], 2), z = test_normal(83, rows[r], 1);
+            long double *W = calloc((size_t)(rows[r] * rows[r]), sizeof *W);
+            double value, wanted;
+            assert_non_null(W);
+            for (int64_t i = 0; i < rows[r]; i++) {
+                for (int64_t c = 0; c < 2; c++) test_set(&y, i, c, shifts[s] + test_at(&y, i, c));
+                test_set(&z, i, 0, test_at(&y, i, 0) + test_at(&z, i, 0));
+            }
+            exact_smoother(&y, (long double)ridge, W);
+            wanted = exact_hscic(&x, &z, W);
+            assert_ok(circe_measure_hscic(workspace, &kernels, &x, &y, &z, &gcm.batch, &value, NULL));
+            assert_near(value, wanted, tolerance[s], wanted);
+            wanted = exact_gcm(&x, &z, W);
+            assert_ok(circe_measure_gcm(workspace, kernels.y, &x, &y, &z, &gcm, &value, NULL));
+            assert_near(value, wanted, tolerance[s], wanted);
+            free(W);
+        }
+}
+
+/* ---- float64 beside float32 -------------------------------------------------------------------------------------- */
+
+typedef struct narrowed {
+    double value[5];
+    circe_mat grad[5];
+} narrowed;
+
+/* x as float32 measured against y and z as float64, of which only differences count. */
+static narrowed measure_narrowed(circe_context *context, const char *kernel, double shift) {
+    const double ridge = 0.1;
+    narrowed found;
+    circe_workspace *workspace = test_workspace(context);
+    circe_kernels kernels = {
+        .x = test_kernel(context, "gaussian(1)"), .y = test_kernel(context, kernel), .z = test_kernel(context, kernel)};
+    circe_mat x = on_a_grid(75, 3, 0.0, CIRCE_FLOAT32);
+    circe_mat y = on_a_grid(76, 1, shift, CIRCE_FLOAT64), z = on_a_grid(77, 2, shift, CIRCE_FLOAT64);
+    circe_cme_options options = test_options(CIRCE_METHOD_AUTO, &ridge);
+    circe_batch_options batch;
+    circe_batch_options_init(&batch);
+    batch.ridge = ridge;
+    circe_cme *cme = test_fit(context, &y, &z, kernel, kernel, &options);
+    circe_features *features = NULL;
+    int64_t rows[40];
+    for (int64_t i = 0; i < 40; i++) rows[i] = i;
+    for (int64_t k = 0; k < 5; k++) found.grad[k] = test_zeros(40, 3, CIRCE_FLOAT32);
+    assert_ok(circe_measure_hsic(workspace, &kernels, &x, &z, CIRCE_HSIC_UNBIASED, &found.value[0], &found.grad[0]));
+    assert_ok(circe_measure_kci(workspace, &kernels, &x, &y, &z, &batch, &found.value[1], &found.grad[1]));
+    assert_ok(circe_measure_hscic(workspace, &kernels, &x, &y, &z, &batch, &found.value[2], &found.grad[2]));
+    assert_ok(circe_measure_circe(workspace, cme, kernels.x, &x, &y, &z, CIRCE_USTAT, &found.value[3], &found.grad[3]));
+    assert_ok(circe_features_create(context, cme, &y, &z, CIRCE_FLOAT32, &features));
+    assert_ok(circe_measure_circe_cached(workspace, cme, features, rows, 40, kernels.x, &x, CIRCE_USTAT,
+                                         &found.value[4], &found.grad[4]));
+    circe_features_destroy(features);
+    return found;
+}
+
+/* Seconds since 1970 are 128 apart in float32. */
+static void float32_keeps_what_is_far_from_zero(void **state) {
+    static const char *const kernels[] = {"gaussian(1)", "laplace(1)", "delta"};
+    (void)state;
+    circe_context *context = test_context(0);
+    for (int64_t k = 0; k < COUNT(kernels); k++) {
+        narrowed near = measure_narrowed(context, kernels[k], 0.0);
+        narrowed far = measure_narrowed(context, kernels[k], 2147483648.0);
+        for (int64_t m = 0; m < 5; m++) {
+            assert_near(far.value[m], near.value[m], 1e-5, 1.0);
+            assert_mat_near(&far.grad[m], &near.grad[m], 1e-5);
+        }
+    }
+}
+
+TEST_MAIN("properties", TEST(regressions_far_from_zero), TEST(float32_keeps_what_is_far_from_zero),
+          TEST(centred_linear_kernels_ignore_the_mean), TEST(permutation), TEST(scaling), TEST(translation),
+          TEST(gradient_sums_to_zero), TEST(constants_do_not_count), TEST(constant_x), TEST(residual_gram_is_psd),
+          TEST(spectral_below_frobenius), TEST(float32_agrees), TEST(instruction_sets_agree), TEST(thread_counts_agree))

@@ -298,11 +298,51 @@ grid make_grid(int64_t n, int tile) {
     return g;
 }
 
+/* ---- columns less their means ------------------------------------------------------------------------------------ */
+
+enum { EDGE = 32 };
+
+/* A block has EDGE columns for itself. Means so large that they overflow are left alone. */
+template <typename real>
+__global__ __launch_bounds__(EDGE *EDGE) void center_kernel(points<real> from, int64_t n, real *to) {
+    __shared__ double parts[EDGE][EDGE + 1];
+    int x = threadIdx.x % EDGE, y = threadIdx.x / EDGE;
+    int64_t c = (int64_t)blockIdx.x * EDGE + x;
+    double mean = 0;
+    for (int64_t i = y; i < n && c < from.cols; i += EDGE) mean += (double)from.data[i * from.ld + c];
+    parts[y][x] = mean;
+    __syncthreads();
+    mean = 0;
+    for (int k = 0; k < EDGE; k++) mean += parts[k][x];
+    mean = isfinite(mean) ? mean / (double)n : 0;
+    for (int64_t i = y; i < n && c < from.cols; i += EDGE)
+        to[i * from.cols + c] = (real)((double)from.data[i * from.ld + c] - mean);
+}
+
+bool is_linear(const circe__cuda_kernel &kernel) { return kernel.n == 1 && kernel.items[0].kind == LINEAR; }
+
+/* With sums the witness has no constants, so that it does not see the mean of a linear kernel's columns, whose squares
+ * would take the digits of their spread (docs/math.md, 4). Of the points that holds where nothing but K is centred. */
+bool centers_x(const circe__cuda_job &job) {
+    return job.witness == nullptr && job.over_rows != 0 && job.x.cols > 0 && is_linear(job.kernel_x);
+}
+bool centers_points(const circe__cuda_job &job) {
+    return job.witness == nullptr && job.over_rows != 0 && job.zeta.cols == 0 && is_linear(job.kernel);
+}
+
+template <typename real>
+cudaError_t center(points<real> *p, int64_t n, char *scratch, cudaStream_t stream) {
+    real *to = reinterpret_cast<real *>(scratch);
+    center_kernel<real><<<(unsigned)((p->cols + EDGE - 1) / EDGE), EDGE * EDGE, 0, stream>>>(*p, n, to);
+    *p = {to, p->cols, p->cols};
+    return cudaGetLastError();
+}
+
 /* Pieces of the scratch. */
 struct layout {
     grid sum_grid, grid;
     int n_totals;
-    size_t sums, row_shift, totals, values, slots, bytes;
+    size_t sums, row_shift, totals, values, slots, x, points, bytes;
 };
 
 size_t piece(layout *l, size_t bytes) {
@@ -324,6 +364,8 @@ layout lay_out(const circe__cuda_job &job) {
     }
     l.values = piece(&l, l.grid.pairs * sizeof(double));
     if (job.grad != nullptr) l.slots = piece(&l, (size_t)l.grid.strips * job.n * job.x.cols * sizeof(real));
+    if (centers_x(job)) l.x = piece(&l, (size_t)job.n * job.x.cols * sizeof(real));
+    if (centers_points(job)) l.points = piece(&l, (size_t)job.n * job.points.cols * sizeof(real));
     return l;
 }
 
@@ -451,7 +493,9 @@ cudaError_t run(const circe__cuda_job &job, char *scratch, cudaStream_t stream, 
     layout l = lay_out<real>(job);
     args<real> a = make_args<real>(job, l, scratch);
     bool summed = a.over_rows != 0;
-    cudaError_t error = summed ? run_sums(job, l, a, stream, can_overlap) : cudaSuccess;
+    cudaError_t error = centers_x(job) ? center(&a.x, job.n, scratch + l.x, stream) : cudaSuccess;
+    if (error == cudaSuccess && centers_points(job)) error = center(&a.y, job.n, scratch + l.points, stream);
+    if (error == cudaSuccess && summed) error = run_sums(job, l, a, stream, can_overlap);
     chosen<real> contract = contract_for<real>(l.grid.tile, job.x.cols, plain_contraction(job));
     if (error == cudaSuccess)
         error =
