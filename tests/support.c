@@ -140,6 +140,8 @@ static void remove_directory(void *object) {
     directory[0] = '\0';
 }
 
+int64_t test_few(int64_t all, int64_t few) { return getenv("CIRCE_TEST_SLOW_MACHINE") == NULL ? all : few; }
+
 const char *test_directory(void) {
     if (directory[0] != '\0') return directory;
     strcpy(directory, "/tmp/circe-test-XXXXXX");

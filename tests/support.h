@@ -43,6 +43,10 @@ int test_clean(void **state);
 void test_skip_at(const char *file, int line, const char *reason, ...) __attribute__((format(printf, 3, 4)));
 int test_end(int failed, int64_t n_tests);
 
+/* How many rows or repetitions: `few` with CIRCE_TEST_SLOW_MACHINE in the environment, as under an emulator, else
+ * `all`. */
+int64_t test_few(int64_t all, int64_t few);
+
 void *test_memory(size_t bytes); /* zeroed */
 circe_context *test_context(int threads);
 circe_context *test_context_with(const circe_context_options *options);

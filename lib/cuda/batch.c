@@ -297,11 +297,13 @@ static circe_status witness_only(make_fn *make, circe_cuda *cuda, const circe_ke
 circe_status circe_cuda_measure_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
                                       const circe_mat *y, const circe_mat *z, const int64_t *index,
                                       const circe_batch_options *options, double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     return measure(make_hscic, cuda, kernels, x, y, z, index, options, value, grad);
 }
 
 circe_status circe_cuda_witness_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
                                       const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
+    CIRCE_OWN_SETTINGS;
     return witness_only(make_hscic, cuda, kernels, y, z, options, witness);
 }
 
@@ -310,6 +312,7 @@ circe_status circe_cuda_measure_hscic_holdout(circe_cuda *cuda, const circe_kern
                                               const circe_mat *zeta, const int64_t *index, const circe_kernel *kernel_x,
                                               const circe_mat *x, const circe_batch_options *options, double *value,
                                               circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     batch b;
     if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
     circe_status status = begin(cuda, kernel_x, kernel_y, x, y, index, options, value, grad, &b);
@@ -322,17 +325,20 @@ circe_status circe_cuda_measure_hscic_holdout(circe_cuda *cuda, const circe_kern
 circe_status circe_cuda_measure_kci(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
                                     const circe_mat *y, const circe_mat *z, const int64_t *index,
                                     const circe_batch_options *options, double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     return measure(make_kci, cuda, kernels, x, y, z, index, options, value, grad);
 }
 
 circe_status circe_cuda_witness_kci(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
                                     const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
+    CIRCE_OWN_SETTINGS;
     return witness_only(make_kci, cuda, kernels, y, z, options, witness);
 }
 
 /* ---- beside them ----------------------------------------------------------------------------------------- */
 
 circe_status circe_cuda_gather(circe_cuda *cuda, const circe_mat *from, const int64_t *index, circe_mat *to) {
+    CIRCE_OWN_SETTINGS;
     circe__cuda_rows rows;
     int previous = 0;
     if (cuda == NULL || index == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda and index must not be NULL");
@@ -371,6 +377,7 @@ static circe_status batch_bytes(circe_cuda *cuda, int64_t n, int64_t cols_x, int
 
 circe_status circe_cuda_reserve_batch(circe_cuda *cuda, int64_t n, int64_t cols_x, int64_t cols_y, int64_t cols_z,
                                       circe_dtype dtype) {
+    CIRCE_OWN_SETTINGS;
     enum { MOST_COLUMNS = 1 << 26 };
     size_t bytes = 0, gcm = 0;
     void *scratch = NULL;

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/launching.h"
 #include "circe/cuda.h"
+#include "core/settings.h"
 #include "measures/measure_parts.h"
 
 /* Scratch by growth. Blocks that were outgrown stay: a captured graph may still use them. */

@@ -105,6 +105,7 @@ static int extra_columns(const circe_cuda_model *model) {
 }
 
 circe_status circe_cuda_model_create(circe_cuda *cuda, const circe_cme *cme, circe_cuda_model **model) {
+    CIRCE_OWN_SETTINGS;
     if (cuda == NULL || cme == NULL || model == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "cuda, cme and model must not be NULL");
     *model = NULL;
@@ -166,6 +167,7 @@ static circe_status check_points(const circe_cuda *cuda, const circe_mat *mat, i
 
 circe_status circe_cuda_residual_features(circe_cuda *cuda, const circe_cuda_model *model, const circe_mat *y,
                                           const circe_mat *z, circe_mat *zeta, double *left) {
+    CIRCE_OWN_SETTINGS;
     void *scratch = NULL;
     int previous = 0;
     if (cuda == NULL || model == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda and model must not be NULL");
@@ -223,6 +225,7 @@ static circe_status copy_mat(const circe_cuda *cuda, const circe_mat *from, circ
 }
 
 circe_status circe_cuda_features_create(circe_cuda *cuda, const circe_features *features, circe_cuda_features **copy) {
+    CIRCE_OWN_SETTINGS;
     circe_mat y, zeta;
     int previous = 0;
     if (cuda == NULL || copy == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda and copy must not be NULL");

@@ -51,6 +51,7 @@ static circe_status fit(circe__fitter *f, const circe_mat *y, const circe_mat *z
 
 circe_status circe_cuda_cme_fit(circe_cuda *cuda, const circe_mat *y, const circe_mat *z, const circe_kernel *kernel_y,
                                 const circe_kernel *kernel_z, const circe_cme_options *options, circe_cme **cme) {
+    CIRCE_OWN_SETTINGS;
     int previous = 0;
     if (cuda == NULL || cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda and cme must not be NULL");
     *cme = NULL;

@@ -382,6 +382,7 @@ circe_status circe_cuda_measure_gcm(circe_cuda *cuda, const circe_kernel *kernel
                                     const circe_mat *y, const circe_mat *z, const circe_mat *z_hat,
                                     const int64_t *index, const circe_gcm_options *options, double *value,
                                     circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     call c;
     int previous = 0;
     if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");

@@ -39,6 +39,7 @@ static circe_status check_capability(int device, int *major, int *shared_bytes) 
 }
 
 circe_status circe_cuda_open(circe_context *context, int device, void *stream, circe_cuda **cuda) {
+    CIRCE_OWN_SETTINGS;
     int count = 0, major = 0, shared = 0, previous = 0;
     circe_cuda *made = NULL;
     if (context == NULL || cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and cuda must not be NULL");

@@ -97,6 +97,7 @@ static circe_status count_pivots(circe_cuda *cuda, const circe__cuda_kernel *ker
 
 circe_status circe_cuda_batch_rank(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
                                    const circe_batch_options *options, int64_t *rank) {
+    CIRCE_OWN_SETTINGS;
     circe_batch_options own;
     circe__cuda_kernel kernel;
     circe__cuda_rows rows;

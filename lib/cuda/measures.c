@@ -135,6 +135,7 @@ circe_status circe_cuda_measure_circe(circe_cuda *cuda, const circe_kernel *kern
                                       const circe_mat *zeta, const int64_t *index, int64_t n,
                                       const circe_kernel *kernel_x, const circe_mat *x, circe_estimator estimator,
                                       double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     circe__cuda_job job;
     memset(&job, 0, sizeof job);
     if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
@@ -153,6 +154,7 @@ circe_status circe_cuda_measure_circe(circe_cuda *cuda, const circe_kernel *kern
 circe_status circe_cuda_measure_hsic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
                                      const circe_mat *z, circe_hsic_estimator estimator, double *value,
                                      circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     circe__cuda_job job;
     memset(&job, 0, sizeof job);
     if (cuda == NULL || kernels == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda and kernels must not be NULL");
@@ -169,6 +171,7 @@ circe_status circe_cuda_measure_hsic(circe_cuda *cuda, const circe_kernels *kern
 
 circe_status circe_cuda_contract(circe_cuda *cuda, const circe_kernel *kernel_x, const circe_mat *x,
                                  const circe_mat *witness, double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     circe__cuda_job job;
     memset(&job, 0, sizeof job);
     if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
@@ -184,6 +187,7 @@ circe_status circe_cuda_contract(circe_cuda *cuda, const circe_kernel *kernel_x,
 
 circe_status circe_cuda_witness_features(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
                                          const circe_mat *zeta, circe_estimator estimator, circe_mat *witness) {
+    CIRCE_OWN_SETTINGS;
     circe__cuda_job job;
     memset(&job, 0, sizeof job);
     if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
@@ -199,6 +203,7 @@ circe_status circe_cuda_witness_features(circe_cuda *cuda, const circe_kernel *k
 
 circe_status circe_cuda_witness_hsic(circe_cuda *cuda, const circe_kernel *kernel_z, const circe_mat *z,
                                      circe_hsic_estimator estimator, circe_mat *witness) {
+    CIRCE_OWN_SETTINGS;
     circe__cuda_job job;
     memset(&job, 0, sizeof job);
     if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
@@ -217,6 +222,7 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 /* The largest of what jobs of this size may take: with sums, with a gradient, by the kernels for any kernel or not, and
  * of linear kernels, which centre x and z. */
 circe_status circe_cuda_reserve(circe_cuda *cuda, int64_t n, int64_t cols, circe_dtype dtype) {
+    CIRCE_OWN_SETTINGS;
     circe__cuda_job job;
     void *scratch = NULL;
     int previous = 0;

@@ -447,6 +447,7 @@ static circe_status open_cuda(circe_measure *m) {
 }
 
 circe_status circe_measure_to_cuda(circe_measure *m, circe_cuda *cuda, int64_t n, int64_t cols, int64_t places) {
+    CIRCE_OWN_SETTINGS;
     if (m == NULL || (cuda != NULL && (m->n_rows < 0 || n < 1 || cols < 1 || places < 1)))
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "measure must not be NULL, it must be bound, and n, cols, places be positive");

@@ -54,6 +54,7 @@ size_t circe_cuda_scale_bytes(int64_t n, int64_t cols) {
 
 circe_status circe_cuda_scale(circe_cuda *cuda, const circe_kernel *kernel, const circe_scaling *scaling,
                               const circe_mat *x, double *widths, double *figures, void *scratch, circe_mat *out) {
+    CIRCE_OWN_SETTINGS;
     circe__cuda_scaling job;
     circe_status status = set_job(cuda, kernel, scaling, x, widths, &job);
     if (status == CIRCE_OK && figures != NULL) status = circe__cuda_check_pointer(cuda, figures, "figures");
@@ -64,6 +65,7 @@ circe_status circe_cuda_scale(circe_cuda *cuda, const circe_kernel *kernel, cons
 
 circe_status circe_cuda_scale_gradient(circe_cuda *cuda, const circe_kernel *kernel, const circe_scaling *scaling,
                                        const circe_mat *x, double *widths, void *scratch, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
     circe__cuda_scaling job;
     circe_status status = set_job(cuda, kernel, scaling, x, widths, &job);
     if (status == CIRCE_OK) status = set_out(cuda, x, grad, "grad", &job);

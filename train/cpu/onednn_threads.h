@@ -2,9 +2,9 @@
  *
  * oneDNN is built on OpenMP. Its primitives are created for a number of threads and wait, when they run, until all of
  * them have come. If OpenMP grants fewer (OMP_THREAD_LIMIT, OMP_DYNAMIC, OMP_MAX_ACTIVE_LEVELS, a region around the
- * call, or a child of fork, whose OpenMP has lost its threads), they wait forever. If there are fewer processors than
- * threads, they spend most of their time spinning. This is the only place in the project that opens an OpenMP
- * region. */
+ * call, or a child of fork, whose OpenMP has lost its threads), they wait forever. If OpenMP cannot create a thread
+ * (OMP_STACKSIZE=64k), it ends the process. If there are fewer processors than threads, they spend most of their time
+ * spinning. This is the only place in the project that opens an OpenMP region. */
 #ifndef TRAIN_CPU_ONEDNN_THREADS_H
 #define TRAIN_CPU_ONEDNN_THREADS_H
 
