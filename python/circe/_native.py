@@ -94,7 +94,7 @@ class BatchOptions(ctypes.Structure):
 
 class GcmOptions(ctypes.Structure):
     _fields_ = [("regression", c_int), ("combine", c_int), ("sharpness", c_double), ("batch", BatchOptions),
-                ("previous_x", c_char_p), ("previous_y", c_char_p), ("holdout", c_void_p)]
+                ("previous_x", c_char_p), ("previous_y", c_char_p), ("previous_weights", c_void_p), ("holdout", c_void_p)]
 
 
 class MeasureOptions(ctypes.Structure):
