@@ -172,6 +172,46 @@ def test_audit_is_that_of_repeated_rows():
     assert weighted.results["weights"]["sum"] == pytest.approx(columns["w"].sum())
 
 
+def weighted_gaps(audit):
+    return [(finding.notion, gap["gap"]) for finding in audit.findings for gap in finding.gaps]
+
+
+def test_groups_of_numbers_have_equal_weight():
+    """An attribute, and a column given, that are numbers: they are cut where repeated rows are."""
+    columns = table()
+    columns["age"] = np.random.default_rng(2).normal(size=300) + columns["repaid"]
+    copies = np.repeat(np.arange(300), np.rint(columns["w"] / 0.7).astype(int))
+    repeated = {name: values[copies] for name, values in columns.items()}
+    for options in ({"sensitive": "age"}, {"sensitive": "sex", "given": "age"}):
+        how = {"prediction": "score", "target": "repaid", "notion": "independence", "calibrate": 0, **options}
+        one, other = circe.audit(columns, weights="w", **how), circe.audit(repeated, **how)
+        if "given" not in options:  # given numbers are regressed on, with a ridge that is chosen (see below)
+            np.testing.assert_allclose([gap for _, gap in weighted_gaps(one)], [gap for _, gap in weighted_gaps(other)], rtol=1e-9)
+        rates = [gap["gap"] for gap in one.findings[0].gaps if "rate" in gap["of"]]
+        np.testing.assert_allclose(rates, [gap["gap"] for gap in other.findings[0].gaps if "rate" in gap["of"]], rtol=1e-9)
+        assert rates
+
+
+def test_calibration_gap_of_chosen_regressions():
+    """The outcome is regressed on the prediction, and leave-one-out of repeated rows leaves their copies in: it takes too
+    small a ridge. With the weighted one's choice, repeated rows have its gap."""
+    columns = table()
+    y, s, w = columns["repaid"].astype(float), columns["score"], np.rint(columns["w"] / 0.7)
+    copies, n, total = np.repeat(np.arange(300), w.astype(int)), (w > 0).sum(), w.sum()
+    chosen = circe.ConditionalMean(kernel_z="linear").fit(s, y - np.average(y, weights=w), weights=w)
+    again = circe.ConditionalMean(kernel_z="linear", sigma2_y=chosen.sigma2_y_, ridge=chosen.ridge_ * total / n)
+    again.fit(s[copies], (y - np.average(y, weights=w))[copies])
+    left = (y - np.average(y, weights=w))[copies] - again.predict(s[copies])[:, 0]
+    scores, counts = np.unique(s[copies], return_counts=True)
+    last = [scores[np.argmin(abs(np.cumsum(counts) - share * total))] for share in (0.2, 0.4, 0.6, 0.8)]
+    levels = np.searchsorted(last, s[copies])
+    men = columns["sex"][copies] == "m"
+    gap = sum((levels == k).mean() * abs(left[(levels == k) & men].mean() - left[(levels == k) & ~men].mean()) for k in range(5))
+    audit = circe.audit(columns, prediction="score", target="repaid", sensitive="sex", notion="sufficiency", calibrate=0, weights="w")
+    found = {gap["of"]: gap["gap"] for gap in audit.findings[0].gaps}
+    assert found["calibration"] == pytest.approx(gap, rel=1e-6)
+
+
 def test_audit_as_scikit_learn():
     metrics = pytest.importorskip("sklearn.metrics")
     columns = table()
