@@ -273,6 +273,23 @@ def _from_arrow(values, name: str, keep: bool) -> np.ndarray:
     return _columns.coded(read, [label for label, _ in columns], not table)
 
 
+def same_order(**variables) -> None:
+    """Refuses columns of pandas that have the same labels in another order: rows go by position, and the labels say that
+    these are not the same rows."""
+    first = None
+    for name, values in variables.items():
+        if type(values) is np.ndarray or not hasattr(values, "iloc"):
+            continue
+        index = values.index
+        if first is None:
+            first, of = index, name
+        elif len(index) == len(first) and not index.equals(first) and index.isin(first).all() and first.isin(index).all():
+            row = int(np.argmax(np.asarray(index != first)))
+            raise errors.DataError(f"{of} and {name} have the same labels in another order (row {row} is {first[row]!r} in {of} and "
+                                   f"{index[row]!r} in {name}), but rows go by position: give {name}.loc[{of}.index], or "
+                                   f"{name}.to_numpy() if the order is right and the labels are not")
+
+
 MISSING = ("refuse", "drop", "error")  # the first and the last are the same
 
 
@@ -323,6 +340,7 @@ def explained(error: errors.DataError, variables: Dict[str, Any]) -> errors.Data
 
 def dropped(**variables):
     """(variables without the rows in which any of them misses a cell, which rows are left). None stays None."""
+    same_order(**variables)
     arrays = {name: read(values, name) for name, values in variables.items() if values is not None}
     kept = complete(arrays)
     return {name: arrays[name][kept] if name in arrays else None for name in variables}, kept
@@ -347,6 +365,7 @@ def weights_of(values, rows: int) -> np.ndarray:
 
 def weighted(weights, **variables):
     """(variables without the rows of weight 0, the other weights, which rows are left). None stays None."""
+    same_order(**variables, weights=weights)
     arrays = {name: read(values, name) for name, values in variables.items() if values is not None}
     weights = weights_of(weights, len(next(iter(arrays.values()))))
     kept = weights > 0

@@ -21,6 +21,8 @@ class Table:
 
     def __init__(self, data):
         columns = list(_columns_of(data))
+        if isinstance(data, dict):
+            _arrays.same_order(**{str(name): values for name, values in columns})
         if not columns:
             raise errors.ShapeError("data has no column")
         self.arrays: Dict[str, List[str]] = {}
