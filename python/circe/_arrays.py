@@ -205,6 +205,12 @@ def refuse_lazy(values, name: str) -> None:
         raise errors.DTypeError(f"{name} is a {type(values).__name__}, which contains no rows yet: pass {name}.collect()")
 
 
+def polars_numbers(values) -> np.ndarray:
+    """NumPy lacks integers of 128 bits."""
+    wide = [str(series.dtype) in ("Int128", "UInt128") for series in (values if hasattr(values, "columns") else [values])]
+    return (values.cast(sys.modules["polars"].Float64) if any(wide) else values).to_numpy()
+
+
 def _from_polars(values, name: str, keep: bool) -> np.ndarray:
     refuse_lazy(values, name)
     table = hasattr(values, "columns")
@@ -212,7 +218,7 @@ def _from_polars(values, name: str, keep: bool) -> np.ndarray:
     words = [str(series.dtype).partition("(")[0] in ("String", "Utf8", "Categorical", "Enum", "Object", "Binary")
              for _, series in columns]
     if not any(words):
-        array = values.to_numpy()
+        array = polars_numbers(values)
         return array if array.dtype != object else _from_objects(array, name, keep)
     read = []
     for (label, series), is_words in zip(columns, words):
@@ -308,6 +314,9 @@ def read(values, name: str, keep: bool = True) -> np.ndarray:
 
 def complete(arrays: Dict[str, np.ndarray]) -> np.ndarray:
     """(n,): the rows in which no variable misses a cell."""
+    for name, array in arrays.items():
+        if array.ndim == 0:
+            raise errors.ShapeError(f"{name} has 0 dimensions; it must be (n,) or (n, columns)")
     (first, array), *_ = arrays.items()
     kept = np.ones(len(array), dtype=bool)
     for name, array in arrays.items():
@@ -367,7 +376,7 @@ def weighted(weights, **variables):
     """(variables without the rows of weight 0, the other weights, which rows are left). None stays None."""
     same_order(**variables, weights=weights)
     arrays = {name: read(values, name) for name, values in variables.items() if values is not None}
-    weights = weights_of(weights, len(next(iter(arrays.values()))))
+    weights = weights_of(weights, len(complete(arrays)))
     kept = weights > 0
     for name, array in arrays.items():
         if len(array) != len(kept):
