@@ -5,7 +5,6 @@
 
 #include "base/small.h"
 #include "circe/random.h"
-#include "io/quantile.h"
 #include "jobs/audit_parts.h"
 
 static void group_categories(const circe_audit_column *c, int64_t n, int64_t smallest, circe_audit_groups *g) {
@@ -21,14 +20,47 @@ static void group_categories(const circe_audit_column *c, int64_t n, int64_t sma
     }
 }
 
-/* The possible end of a group that is nearest to `wanted`: it lies between different values, so ties stay together. */
-static int64_t end_of_group(const double *sorted, int64_t n, int64_t first, int64_t wanted) {
-    int64_t end = wanted > first ? wanted : first + 1;
-    int64_t above = end, below = end;
-    while (above < n && sorted[above] == sorted[end - 1]) above++;
-    while (below > first && sorted[below - 1] == sorted[above - 1]) below--;
-    if (above == end || below == first) return above;
-    return above == n || end - below < above - end ? below : above;
+/* A row of a sorted column, and the weight of the rows up to it, with it. */
+typedef struct ranked {
+    double value, upto;
+} ranked;
+
+static int ascending(const void *a, const void *b) {
+    double x = ((const ranked *)a)->value, y = ((const ranked *)b)->value;
+    return (x > y) - (x < y);
+}
+
+static ranked *rank_rows(const double *values, const double *weights, int64_t n) {
+    ranked *sorted = small_alloc((size_t)n * sizeof *sorted);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sorted[i] = (ranked){values[i], weights != NULL ? weights[i] : 1};
+    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    for (int64_t i = 0; i < n; i++) sorted[i].upto = sum += sorted[i].upto;
+    return sorted;
+}
+
+/* What the rows up to `end` weigh. */
+static double weight_upto(const ranked *sorted, int64_t end) { return end > 0 ? sorted[end - 1].upto : 0; }
+
+/* The possible end of a group whose rows, with all before them, weigh closest to `wanted`: it lies between different
+ * values, so ties stay together. Of two as close it is the second, whatever rounding left of the sums: `slack`. */
+static int64_t end_of_group(const ranked *sorted, int64_t n, int64_t first, double wanted, double slack) {
+    int64_t below = first, above = first;
+    while (above < n && (above == first || sorted[above - 1].upto < wanted - slack)) {
+        below = above++;
+        while (above < n && sorted[above].value == sorted[above - 1].value) above++;
+    }
+    if (below == first) return above;
+    return above == n || wanted - weight_upto(sorted, below) < sorted[above - 1].upto - wanted - slack ? below : above;
+}
+
+/* The mean of the values up to which, and from which, half of the weight is. */
+static double median_of(const ranked *sorted, int64_t first, int64_t end, double slack) {
+    double half = (weight_upto(sorted, first) + weight_upto(sorted, end)) / 2;
+    int64_t low = first, high;
+    while (low + 1 < end && sorted[low].upto < half - slack) low++;
+    for (high = low; high + 1 < end && sorted[high].upto <= half + slack;) high++;
+    return 0.5 * (sorted[low].value + sorted[high].value);
 }
 
 /* Significant digits that tell apart numbers between these ends: three more than the ends have in common. */
@@ -38,25 +70,27 @@ static int digits_between(double least, double largest) {
     return common > 1.0 && isfinite(common) ? (int)fmin(ceil(common) + 3.0, MOST) : LEAST;
 }
 
-static int64_t cut(const double *sorted, int64_t n, int64_t wanted, double *last, circe_audit_groups *g) {
+static int64_t cut(const ranked *sorted, int64_t n, int64_t wanted, double *last, circe_audit_groups *g) {
     int64_t k = 0;
-    int digits = n > 0 ? digits_between(sorted[0], sorted[n - 1]) : 0;
+    int digits = n > 0 ? digits_between(sorted[0].value, sorted[n - 1].value) : 0;
+    double all = weight_upto(sorted, n), slack = 1e-9 * all / (double)n;
     for (int64_t first = 0; first < n && k < wanted; k++) {
-        int64_t end = (int64_t)llround((double)(k + 1) / (double)wanted * (double)n);
-        end = k + 1 == wanted ? n : end_of_group(sorted, n, first, end);
-        last[k] = sorted[end - 1];
-        g->centre[k] = quantile_at(sorted + first, end - first, 0.5);
-        g->labels[k] = sorted[first] == last[k] ? small_format("%.*g", digits, last[k])
-                                                : small_format("%.*g to %.*g", digits, sorted[first], digits, last[k]);
+        double share = (double)(k + 1) / (double)wanted;
+        int64_t end = k + 1 == wanted ? n : end_of_group(sorted, n, first, share * all, slack);
+        last[k] = sorted[end - 1].value;
+        g->centre[k] = median_of(sorted, first, end, slack);
+        g->labels[k] = sorted[first].value == last[k]
+                           ? small_format("%.*g", digits, last[k])
+                           : small_format("%.*g to %.*g", digits, sorted[first].value, digits, last[k]);
         first = end;
     }
     return k;
 }
 
-static void group_numbers(const circe_audit_column *c, int64_t n, int64_t wanted, circe_audit_groups *g) {
-    double *sorted = small_alloc((size_t)n * sizeof *sorted), *last = small_alloc((size_t)wanted * sizeof *last);
-    memcpy(sorted, c->values, (size_t)n * sizeof *sorted);
-    quantile_sort(sorted, n);
+static void group_numbers(const circe_audit_column *c, const double *weights, int64_t n, int64_t wanted,
+                          circe_audit_groups *g) {
+    ranked *sorted = rank_rows(c->values, weights, n);
+    double *last = small_alloc((size_t)wanted * sizeof *last);
     g->n_groups = cut(sorted, n, wanted, last, g);
     for (int64_t i = 0; i < n; i++) {
         int64_t k = 0;
@@ -69,8 +103,8 @@ static void group_numbers(const circe_audit_column *c, int64_t n, int64_t wanted
     free(sorted);
 }
 
-void audit_groups_make(const circe_audit_column *column, int64_t n, int64_t wanted, int64_t smallest,
-                       circe_audit_groups *groups) {
+void audit_groups_make(const circe_audit_column *column, const double *weights, int64_t n, int64_t wanted,
+                       int64_t smallest, circe_audit_groups *groups) {
     size_t most = (size_t)(column->categories != NULL ? column->n_categories : wanted);
     *groups = (circe_audit_groups){.of = small_alloc((size_t)n * sizeof *groups->of),
                                    .rows = small_alloc(most * sizeof *groups->rows),
@@ -80,7 +114,7 @@ void audit_groups_make(const circe_audit_column *column, int64_t n, int64_t want
     if (column->categories != NULL)
         group_categories(column, n, smallest, groups);
     else
-        group_numbers(column, n, wanted, groups);
+        group_numbers(column, weights, n, wanted, groups);
 }
 
 void audit_groups_free(circe_audit_groups *groups) {
@@ -128,7 +162,7 @@ static void find_cells(audit_run *run) {
     run->n_cells = 1;
     for (int64_t k = 0; k < r->n_given; k++) {
         circe_audit_groups groups;
-        audit_groups_make(&r->given[k], r->n, AUDIT_STRATA, 0, &groups);
+        audit_groups_make(&r->given[k], r->weights, r->n, AUDIT_STRATA, 0, &groups);
         int64_t all = run->n_cells * groups.n_groups, *cell = small_alloc((size_t)all * sizeof *cell), n = 0;
         for (int64_t i = 0; i < r->n; i++) {
             run->cells[i] = run->cells[i] * groups.n_groups + groups.of[i];
@@ -153,11 +187,11 @@ static void note_small_groups(audit_run *run, int64_t attribute) {
 }
 
 static void make_levels(circe_audit_result *r) {
-    audit_groups_make(&r->target, r->n, AUDIT_STRATA, 0, &r->strata);
+    audit_groups_make(&r->target, r->weights, r->n, AUDIT_STRATA, 0, &r->strata);
     if (!audit_asks(r, CIRCE_NOTION_SUFFICIENCY)) return;
     r->levels = small_alloc((size_t)r->n_predictions * sizeof *r->levels);
     for (int64_t p = 0; p < r->n_predictions; p++)
-        audit_groups_make(&r->predictions[p], r->n, AUDIT_STRATA, 0, &r->levels[p]);
+        audit_groups_make(&r->predictions[p], r->weights, r->n, AUDIT_STRATA, 0, &r->levels[p]);
 }
 
 void audit_make_groups(audit_run *run) {
@@ -167,9 +201,9 @@ void audit_make_groups(audit_run *run) {
     run->coarse = small_alloc((size_t)(r->n_attributes * AUDIT_COARSE) * sizeof *run->coarse);
     for (int64_t a = 0; a < r->n_attributes; a++) {
         const circe_audit_column *c = &r->attributes[a];
-        audit_groups_make(c, r->n, AUDIT_FINEST, r->smallest_group, &r->groups[a]);
+        audit_groups_make(c, r->weights, r->n, AUDIT_FINEST, r->smallest_group, &r->groups[a]);
         for (int b = 0; b < AUDIT_COARSE && c->categories == NULL; b++)
-            audit_groups_make(c, r->n, coarse[b], 0, &run->coarse[a * AUDIT_COARSE + b]);
+            audit_groups_make(c, r->weights, r->n, coarse[b], 0, &run->coarse[a * AUDIT_COARSE + b]);
         note_small_groups(run, a);
     }
     run->all_rows = small_alloc((size_t)r->n * sizeof *run->all_rows);

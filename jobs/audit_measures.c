@@ -147,7 +147,7 @@ static circe_status measure_all(const audit_run *run, problem *p, double *value)
     if (p->question.n_y > 0) {
         status = measure_circe(run, p, &value[0]);
         if (status == CIRCE_OK) status = measure_rows(run, p, CIRCE_MEASURE_HSCIC, &p->rows.mat_z, &value[1]);
-        if (status == CIRCE_OK && p->rows.weights == NULL) status = measure_gcm(run, p, &value[2]);
+        if (status == CIRCE_OK) status = measure_gcm(run, p, &value[2]);
     }
     if (status == CIRCE_OK) status = measure_rows(run, p, CIRCE_MEASURE_HSIC, &p->rows.mat_z, &value[3]);
     return status;

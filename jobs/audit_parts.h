@@ -148,10 +148,10 @@ circe_status audit_kernel_y(const audit_run *run, const audit_question *q, circe
 
 enum { AUDIT_STRATA = 5, AUDIT_FINEST = 10, AUDIT_COARSE = 2, AUDIT_RATES = 4 }; /* rates: of a finding, at most */
 
-/* By categories; or `wanted` groups by quantiles, of which there can be fewer, since ties stay together. Categories of
- * fewer than `smallest` rows are not compared. */
-void audit_groups_make(const circe_audit_column *column, int64_t n, int64_t wanted, int64_t smallest,
-                       circe_audit_groups *groups);
+/* By categories; or `wanted` groups of about the same weight by quantiles, of which there can be fewer, since ties stay
+ * together. weights NULL: rows count alike. Categories of fewer than `smallest` rows are not compared. */
+void audit_groups_make(const circe_audit_column *column, const double *weights, int64_t n, int64_t wanted,
+                       int64_t smallest, circe_audit_groups *groups);
 void audit_groups_free(circe_audit_groups *groups);
 int64_t audit_groups_compared(const circe_audit_groups *groups);
 

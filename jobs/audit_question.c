@@ -184,6 +184,16 @@ static void standardise(const circe_audit_column *c, double *values, int64_t n) 
     for (int64_t i = 0; i < n; i++) values[i] = (values[i] - c->mean) / c->deviation;
 }
 
+/* The ridge draws towards 0, so this is where the mean must be. */
+static void weigh_mean(const circe_audit_result *r, circe_audit_column *c) {
+    double sum = 0, all = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        sum += audit_weight(r, i) * c->values[i];
+        all += audit_weight(r, i);
+    }
+    c->mean = sum / all;
+}
+
 /* Kernel regression on y, fitted on a part of the rows if there are many. */
 static circe_status regress(const audit_run *run, const audit_question *q, const double *values, double *mean) {
     int64_t m = 0, n = run->r->n, *rows = audit_sample(n, MOST_FITTED, run->options->seed, 5, &m);
@@ -192,6 +202,7 @@ static circe_status regress(const audit_run *run, const audit_question *q, const
     circe_audit_column unit = {.values = (double *)values};
     circe_cme *cme = NULL;
     audit_column_describe(&unit, n);
+    if (weights != NULL) weigh_mean(run->r, &unit);
     standardise(&unit, x, m);
     if (q->n_y == 1) standardise(q->y[0], y, m);
     if (q->n_y == 1) standardise(q->y[0], all, n);

@@ -95,11 +95,6 @@ static circe_status add_value(measure_job *j, const measure *what, int form, dou
                   v->measure, most, v->measure);
         return CIRCE_OK;
     }
-    if (what->kind == CIRCE_MEASURE_GCM && j->options->weights != NULL) {
-        v->skipped = true;
-        notes_add(&j->warnings, "gcm was skipped: it takes no weights");
-        return CIRCE_OK;
-    }
     circe_status status = evaluate_row(j, what, form, limit, v);
     if (status == CIRCE_ERR_CANCELLED) return status;
     if (status != CIRCE_OK) v->error = reason(status);

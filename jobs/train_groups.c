@@ -119,7 +119,7 @@ static void group_column(const training_job *job, int64_t col, const judged *j, 
         if (categories != NULL) column.code[i] = (int64_t)column.values[i];
     }
     if (column.n_categories <= MOST_GROUPS) {
-        audit_groups_make(&column, part->n, GROUPS_OF_NUMBERS, 1, &groups);
+        audit_groups_make(&column, NULL, part->n, GROUPS_OF_NUMBERS, 1, &groups);
         r->groups = realloc(r->groups, (size_t)(r->n_groups + groups.n_groups) * sizeof *r->groups);
         if (r->groups == NULL) abort(); /* some hundred bytes */
         put_groups(j, column_name(table, col), &groups, r);

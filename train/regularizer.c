@@ -36,8 +36,7 @@ circe_status train_regularizer_weighted(circe_context *context, const circe_meas
     *regularizer = NULL;
     if (options != NULL && options->kind == CIRCE_MEASURE_NONE) return CIRCE_OK;
     circe_status status = circe_measure_create(context, options, regularizer);
-    bool takes = status == CIRCE_OK && options != NULL && options->kind != CIRCE_MEASURE_GCM &&
-                 options->method != CIRCE_METHOD_RFF;
+    bool takes = options == NULL || options->method != CIRCE_METHOD_RFF;
     if (status == CIRCE_OK) status = circe_measure_settle_z(*regularizer, z);
     if (status == CIRCE_OK && holdout_y != NULL && holdout_y->rows > 0) {
         status = weigh(*regularizer, takes ? holdout_weights : NULL, holdout_y->rows, "holdout");

@@ -40,6 +40,7 @@ typedef struct circe_gcm_options {
      * is a constant for the gradient: d/dx = d/dr_x. None: the batch is regressed on itself, and d/dx = (I - S) d/dr_x.
      * Kernel regression compares all pairs of rows of the two batches, block by block. */
     const circe_mat *previous_x, *previous_y;
+    const double *previous_weights; /* what each row of the previous batch counts, at least 0; NULL: the same */
     const circe_cme *holdout; /* z_hat by circe_cme_mean, with the model's kernel of y; NULL: regress z on the batch */
 } circe_gcm_options;
 
@@ -48,6 +49,9 @@ CIRCE_API void circe_gcm_options_init(circe_gcm_options *options);
 
 /* value and grad (B, d_x) = d value / d x, of the dtype of x; grad may be NULL. kernel_y may be NULL for linear
  * regression; options NULL: the defaults. The work is always done in float64.
+ *
+ * With weights (circe_workspace_set_weights) the regressions and the means are weighted, and B is the number of rows of
+ * equal weight that count as much, (sum w)^2 / sum w^2.
  *
  * What is returned if the formula is undefined:
  *   - A column whose residual is rounding noise, max |r| <= u max |x|, counts as zero: all its T are 0 and it has no

@@ -108,6 +108,7 @@ typedef enum circe__slot {
     CIRCE__SLOT_SCALING,
     CIRCE__SLOT_WEIGHTS,
     CIRCE__SLOT_BATCH_WEIGHTS,
+    CIRCE__SLOT_PREVIOUS_WEIGHTS,
     CIRCE__N_SLOTS,
 } circe__slot;
 

@@ -291,6 +291,8 @@ static circe_status check_options(circe_cuda *cuda, const circe_kernel *kernel_y
     if (o->holdout != NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "options->holdout must be NULL on a GPU; give z_hat, which circe_cme_mean makes of it");
+    if (o->previous_weights != NULL)
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "a GPU takes no weights of rows; leave previous_weights NULL");
     if (o->regression != CIRCE_GCM_KERNEL && o->regression != CIRCE_GCM_LINEAR)
         return circe_fail(CIRCE_ERR_ARGUMENT, "regression %d is neither kernel nor linear", (int)o->regression);
     if (o->combine < CIRCE_GCM_MAX || o->combine > CIRCE_GCM_SUM_OF_SQUARES)

@@ -92,7 +92,11 @@ static circe_status recall(circe_measure *m, int64_t place, circe_mat *previous_
     *previous_x = circe__mat(p->x, p->n, p->cols, p->dtype);
     points->previous_x = previous_x;
     points->previous_y = previous_y;
-    return status;
+    if (status != CIRCE_OK || m->weights == NULL) return status;
+    double *weights = circe__take(m->workspace, CIRCE__SLOT_PREVIOUS_WEIGHTS, p->n, sizeof *weights);
+    for (int64_t i = 0; weights != NULL && i < p->n; i++) weights[i] = m->weights[p->rows[i]];
+    points->previous_weights = weights;
+    return weights != NULL ? CIRCE_OK : CIRCE_ERR_MEMORY;
 }
 
 /* In float64 where that was asked for. */
@@ -116,7 +120,7 @@ static circe_status measure_batch(circe_measure *m, circe__measured_points *poin
 }
 
 /* The weights of a batch of the data set, if it has some. A batch of fewer rows of positive weight than any estimator
- * needs says nothing: *nothing. */
+ * needs says nothing: *nothing. Nor is it remembered as the batch before. */
 static circe_status weigh_batch(circe_measure *m, const int64_t *rows, int64_t n, bool *nothing) {
     enum { LEAST = 4 };
     int64_t positive = 0;
@@ -181,7 +185,7 @@ circe_status circe_measure_evaluate_at(circe_measure *m, int64_t place, int64_t 
     if (status == CIRCE_OK && !nothing) status = measure_batch(m, &points, value, grad);
     if (m != NULL) m->workspace->n_weights = 0;
     if (status == CIRCE_OK && grad != NULL) status = circe__measure_scale_back(m, x, grad);
-    return status == CIRCE_OK && carries ? circe__measure_remember(m, place, points.rows, x) : status;
+    return status == CIRCE_OK && carries && !nothing ? circe__measure_remember(m, place, points.rows, x) : status;
 }
 
 circe_status circe_measure_evaluate(circe_measure *m, const int64_t *rows, int64_t n, const circe_mat *x, double *value,

@@ -10,6 +10,10 @@
  *     d / d r_x = r_z A' - r_x o (r_z^2 D'),   A = w (v + m^2) / (v sqrt(n v)),   D = w m / (v sqrt(n v))
  *     d / d x = (I - S) d / d r_x where x was smoothed by S = S', d / d r_x where x_hat came from other points
  *
+ * With weights w of the rows, 1 on average, the means are weighted, and sqrt(n) is that of the rows that count as much,
+ * n^2 / sum w^2: T stays about standard normal under independence. Residuals are kept times the roots of w
+ * (residuals.c), so that their products are w R; where R^2 is needed, the squares of r_z are divided by w.
+ *
  * O(n p q), by products of matrices; the gradient of the maximum needs one pair only, O(n). Where a pair is so
  * dependent that mean R^2 - m^2 would cancel, its own n products are summed in two passes: v, of the relative size s^2,
  * then has an error of eps / s and not eps / s^2. (In the gradient, 1 + m^2/v against m R/v cancels no more than R - m
@@ -29,6 +33,7 @@ static const double TIE = 1e-12;  /* what the products of equal columns can diff
 typedef struct gcm {
     circe__residuals res;
     circe_gcm_options options;     /* the caller's, or the defaults */
+    double effective;              /* how many rows of equal weight count as much */
     double *mean, *variance, *T;   /* (p, q); variance 0: no spread */
     double *weight, *first, *last; /* (p, q): d value / d T, A and D */
     double *gradient;              /* (n, p) */
@@ -96,8 +101,8 @@ static circe_status check_previous(const circe_gcm_options *o, int64_t cols_x, i
 static circe_status check_inputs(const gcm *g) {
     const circe__residuals *res = &g->res;
     if (res->workspace == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
-    circe_status status = circe__refuse_weights(res->workspace, "gcm");
-    if (status == CIRCE_OK) status = circe__check_data(res->mat_x, "x", 1);
+    circe_status status = circe__check_data(res->mat_x, "x", 1);
+    if (status == CIRCE_OK) status = circe__check_weights(res->workspace, res->mat_x->rows);
     if (status == CIRCE_OK) status = check_rows(res->mat_y, "y", res->mat_x->rows);
     if (status == CIRCE_OK) status = check_rows(res->mat_z, "z", res->mat_x->rows);
     if (status == CIRCE_OK) status = check_options(&g->options, res->kernel_y);
@@ -120,13 +125,19 @@ static void run_square(void *user, int64_t first, int64_t end) {
     for (int64_t e = first; e < end; e++) s->points[e] = s->r[e] * s->r[e];
 }
 
-static void square(circe__side *s, int64_t n) {
+/* A row of weight 0 has residuals 0. */
+static void square(circe__side *s, int64_t n, const double *weight) {
     circe__run_ranges(circe__threads_bracketed(), n * s->cols, LEAST, run_square, s);
+    for (int64_t e = 0; weight != NULL && e < n * s->cols; e++)
+        if (weight[e / s->cols] > 0.0) s->points[e] /= weight[e / s->cols];
 }
+
+static double weight_at(const gcm *g, int64_t i) { return g->res.weight != NULL ? g->res.weight[i] : 1.0; }
 
 /* R_i of a pair. */
 static double product_at(const gcm *g, int64_t i, int64_t a, int64_t b) {
-    return g->res.x.r[i * g->res.x.cols + a] * g->res.z.r[i * g->res.z.cols + b];
+    double weighted = g->res.x.r[i * g->res.x.cols + a] * g->res.z.r[i * g->res.z.cols + b], w = weight_at(g, i);
+    return w > 0.0 ? weighted / w : 0.0;
 }
 
 static bool is_close(double mean, double variance) { return variance < CLOSE * mean * mean; }
@@ -134,22 +145,22 @@ static bool is_close(double mean, double variance) { return variance < CLOSE * m
 /* Mean and variance of one pair's products, in two passes. */
 static void pair_moments(const gcm *g, int64_t a, int64_t b, double *mean, double *variance) {
     int64_t n = g->res.n;
-    double m = 0.0, v = 0.0;
-    for (int64_t i = 0; i < n; i++) m += product_at(g, i, a, b);
-    m /= (double)n;
+    double m = 0.0, v = 0.0, total = (double)g->res.counted;
+    for (int64_t i = 0; i < n; i++) m += weight_at(g, i) * product_at(g, i, a, b);
+    m /= total;
     for (int64_t i = 0; i < n; i++) {
         double off = product_at(g, i, a, b) - m;
-        v += off * off;
+        v += weight_at(g, i) * off * off;
     }
     *mean = m;
-    *variance = v / (double)n;
+    *variance = v / total;
 }
 
 /* T of a pair. A spread is one where it exceeds what the noise of the residuals puts into their products; less is 0. */
 static double statistic(const gcm *g, int64_t a, int64_t b, double mean, double *variance) {
     const circe__side *x = &g->res.x, *z = &g->res.z;
     double spread = sqrt(*variance), noise = x->blur[a] * z->rms[b] + z->blur[b] * x->rms[a];
-    if (spread > noise) return sqrt((double)g->res.n) * mean / spread;
+    if (spread > noise) return sqrt(g->effective) * mean / spread;
     *variance = 0.0;
     return 0.0;
 }
@@ -158,10 +169,11 @@ static void make_table(gcm *g) {
     const circe__algebra *algebra = g->res.workspace->context->backend->algebra;
     circe__side *x = &g->res.x, *z = &g->res.z;
     int64_t n = g->res.n, p = x->cols, q = z->cols;
-    square(x, n);
-    square(z, n);
-    algebra->gemm(1, 0, p, q, n, 1.0 / (double)n, x->r, p, z->r, q, 0.0, g->mean, q);
-    algebra->gemm(1, 0, p, q, n, 1.0 / (double)n, x->points, p, z->points, q, 0.0, g->variance, q);
+    double share = 1.0 / (double)g->res.counted;
+    square(x, n, NULL);
+    square(z, n, g->res.weight);
+    algebra->gemm(1, 0, p, q, n, share, x->r, p, z->r, q, 0.0, g->mean, q);
+    algebra->gemm(1, 0, p, q, n, share, x->points, p, z->points, q, 0.0, g->variance, q);
     for (int64_t e = 0; e < p * q; e++) {
         double *m = g->mean + e, *v = g->variance + e;
         *v = fmax(*v - *m * *m, 0.0);
@@ -219,11 +231,16 @@ static double combine(gcm *g) {
 
 /* ---- gradient --------------------------------------------------------------------------------------------------- */
 
+/* d T / d R_i is the weight of the row times this, times 1 - m (R_i - m) / v. */
+static double slope(const gcm *g, double variance) {
+    return sqrt(g->effective) / (double)g->res.counted / sqrt(variance);
+}
+
 /* gradient_ia += w d T_ab / d R_i r_z,ib. */
 static void add_pair(gcm *g, int64_t e) {
     const circe__side *x = &g->res.x, *z = &g->res.z;
     int64_t a = e / z->cols, b = e % z->cols;
-    double m = g->mean[e], v = g->variance[e], c = g->weight[e] / sqrt((double)g->res.n * v);
+    double m = g->mean[e], v = g->variance[e], c = g->weight[e] * slope(g, v);
     for (int64_t i = 0; i < g->res.n; i++)
         g->gradient[i * x->cols + a] += c * (1.0 - m * (product_at(g, i, a, b) - m) / v) * z->r[i * z->cols + b];
 }
@@ -232,7 +249,7 @@ static void add_pair(gcm *g, int64_t e) {
 static void pair_factors(gcm *g) {
     for (int64_t e = 0; e < pairs_of(g); e++) {
         double m = g->mean[e], v = g->variance[e];
-        double c = g->weight[e] == 0.0 ? 0.0 : g->weight[e] / sqrt((double)g->res.n * v) / v;
+        double c = g->weight[e] == 0.0 ? 0.0 : g->weight[e] * slope(g, v) / v;
         g->first[e] = c * (v + m * m);
         g->last[e] = c * m;
     }
@@ -263,7 +280,7 @@ static void residual_gradient(gcm *g) {
 
 typedef struct writing {
     const circe__side *x;
-    const double *gradient;
+    const double *gradient, *root;
     circe_mat *grad;
 } writing;
 
@@ -274,7 +291,7 @@ static void run_write(void *user, int64_t first, int64_t end) {
     double most = grad->dtype == CIRCE_FLOAT32 ? (double)FLT_MAX : DBL_MAX;
     for (int64_t i = first; i < end; i++)
         for (int64_t c = 0; c < x->cols; c++) {
-            double value = w->gradient[i * x->cols + c] * x->unit[c];
+            double value = w->gradient[i * x->cols + c] * x->unit[c] * (w->root != NULL ? w->root[i] : 1.0);
             value = value > most ? most : value < -most ? -most : value;
             if (grad->dtype == CIRCE_FLOAT32)
                 ((float *)grad->data)[i * grad->ld + c] = (float)value;
@@ -283,8 +300,8 @@ static void run_write(void *user, int64_t first, int64_t end) {
         }
 }
 
-static void write_gradient(const circe__side *x, const double *gradient, circe_mat *grad) {
-    writing w = {x, gradient, grad};
+static void write_gradient(const circe__side *x, const double *gradient, const double *root, circe_mat *grad) {
+    writing w = {x, gradient, root, grad};
     circe__run_ranges(circe__threads_bracketed(), grad->rows, LEAST / x->cols + 1, run_write, &w);
 }
 
@@ -299,7 +316,7 @@ static circe_status backward(gcm *g, circe_mat *grad) {
         if (status != CIRCE_OK) return status;
         gradient = x->points;
     }
-    write_gradient(x, gradient, grad);
+    write_gradient(x, gradient, g->res.root, grad);
     return CIRCE_OK;
 }
 
@@ -350,8 +367,15 @@ static circe_status begin(circe_workspace *workspace, const circe_kernel *kernel
     if (options != NULL) g->options = *options;
     g->res.options = &g->options;
     circe_status status = check_inputs(g);
-    if (status == CIRCE_OK) g->res.n = x->rows;
-    return status;
+    if (status != CIRCE_OK) return status;
+    g->res.n = x->rows;
+    g->res.counted = circe__counted(workspace, x->rows);
+    g->res.weight = circe__weights_of(workspace);
+    g->res.root = circe__roots_of(workspace);
+    double squares = 0.0;
+    for (int64_t i = 0; i < g->res.n; i++) squares += weight_at(g, i) * weight_at(g, i);
+    g->effective = (double)g->res.counted * (double)g->res.counted / squares;
+    return CIRCE_OK;
 }
 
 circe_status circe_measure_gcm(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *x,

@@ -147,6 +147,7 @@ static circe_status measure_gcm(circe_measure *m, const circe__measured_points *
     circe_gcm_options options = circe__measure_gcm_options(m);
     options.previous_x = p->previous_x;
     options.previous_y = p->previous_y;
+    options.previous_weights = p->previous_weights;
     if (circe__measure_holds_out(m)) options.holdout = m->mean;
     return circe_measure_gcm(m->workspace, m->kernel_y, p->x, p->y, p->z, &options, value, grad);
 }

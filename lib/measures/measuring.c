@@ -437,7 +437,6 @@ static circe_status keep_weights(circe_measure *m, int64_t rows) {
     const double *weights = circe__weights_of(m->workspace);
     circe_status status = circe__check_weights(m->workspace, rows);
     if (status != CIRCE_OK || weights == NULL) return status;
-    if (circe__uses(m, CIRCE_USES_GCM)) return circe__refuse_weights(m->workspace, "gcm");
     if (circe__all_equal(weights, rows)) return CIRCE_OK;
     m->weights = circe__alloc(m->context, rows, sizeof *m->weights);
     if (m->weights == NULL) return CIRCE_ERR_MEMORY;

@@ -35,6 +35,7 @@ typedef struct circe__measured_points {
     const circe_kernel *kernel_x;
     const circe_mat *x, *y, *z;
     const circe_mat *previous_x, *previous_y; /* NULL: the batch on itself */
+    const double *previous_weights;           /* NULL: they count alike */
 } circe__measured_points;
 
 typedef circe_status circe__measure_fn(circe_measure *m, const circe__measured_points *points, double *value,

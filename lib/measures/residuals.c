@@ -10,6 +10,9 @@
  * r is wrong by at most (delta / ridge) |r|, relative to the residual and not to x, so that no noise comes from there:
  * noise is the rounding of the subtraction alone.
  *
+ * With weights w (D = diag(w)) a regression is the weighted one, and everything is multiplied by the roots of its rows'
+ * weights: D^1/2 r = (I - S) D^1/2 x, S of D^1/2 K D^1/2, or P orthonormal in the sums with these weights.
+ *
  * Columns are scaled by powers of 2, once for what is subtracted and once for the residual, since what follows does not
  * depend on their units: nothing overflows, and what rounding put into a column is known beside its 1. */
 #include "measures/residuals.h"
@@ -91,6 +94,11 @@ void circe__scale_columns(double *a, int64_t n, int64_t cols, const double *by) 
     run_rows(n * cols, run_scale, &w);
 }
 
+/* Rows of (n, cols) times the roots of their weights; NULL: as they are. */
+static void weigh_rows(const double *root, int64_t n, int64_t cols, double *a) {
+    for (int64_t e = 0; root != NULL && e < n * cols; e++) a[e] *= root[e / cols];
+}
+
 typedef struct loading {
     circe__side *side;
     const circe_mat *from;
@@ -151,7 +159,7 @@ static void run_settle(void *user, int64_t block) {
 
 /* Residuals in units of their own; noise grows with them, to 1 or more where there is nothing else. The root of a mean
  * of squares of at most 1 is finite unless one of them was not. */
-static circe_status settle(circe__side *s, int64_t n, const char *name) {
+static circe_status settle(circe__side *s, int64_t n, int64_t counted, const char *name) {
     settling w = {s, n};
     run_rows(n * s->cols, run_maxima, &w);
     largest_found(s, s->gain);
@@ -164,7 +172,7 @@ static circe_status settle(circe__side *s, int64_t n, const char *name) {
     for (int64_t block = 0; block < CIRCE__ROW_BLOCKS; block++)
         for (int64_t c = 0; c < s->cols; c++) s->rms[c] += found_by(s, block)[c];
     for (int64_t c = 0; c < s->cols; c++) {
-        s->rms[c] = sqrt(s->rms[c] / (double)n);
+        s->rms[c] = sqrt(s->rms[c] / (double)counted);
         if (!isfinite(s->rms[c]))
             return circe_fail(CIRCE_ERR_NUMERIC,
                               "the regression of %s gives numbers beyond the range of float64: the points lie far "
@@ -182,8 +190,9 @@ static double norm_of(const double *a, int64_t n) {
     return sqrt(square);
 }
 
-/* C (d, N) := the columns of y, those of m points and then those of others, in units and about the mean of the m. */
-static void center_columns(const circe_mat *fit, const circe_mat *others, double *C) {
+/* C (d, N) := the columns of y, those of m points and then those of others, in units and about the mean of the m; with
+ * the roots of weights of the m, times these. */
+static void center_columns(const circe_mat *fit, const double *root, const circe_mat *others, double *C) {
     int64_t m = fit->rows, N = m + (others == NULL ? 0 : others->rows);
     for (int64_t j = 0; j < fit->cols; j++) {
         double *column = C + j * N, largest = 0.0;
@@ -191,11 +200,16 @@ static void center_columns(const circe_mat *fit, const circe_mat *others, double
         double unit = unit_of(largest);
         for (int64_t i = 0; i < N; i++) column[i] = unit * (i < m ? circe__at(fit, i, j) : circe__at(others, i - m, j));
         for (int pass = 0; pass < 2; pass++) { /* the second for what rounding left of a mean far from 0 */
-            double mean = 0.0;
-            for (int64_t i = 0; i < m; i++) mean += column[i];
-            mean /= (double)m;
+            double mean = 0.0, total = 0.0;
+            for (int64_t i = 0; i < m; i++) {
+                double weight = root != NULL ? root[i] * root[i] : 1.0;
+                mean += weight * column[i];
+                total += weight;
+            }
+            mean /= total;
             for (int64_t i = 0; i < N; i++) column[i] -= mean;
         }
+        weigh_rows(root, m, 1, column);
     }
 }
 
@@ -215,7 +229,7 @@ static int64_t next_column(const double *C, int64_t d, int64_t m, int64_t N, dou
 /* Functions of y that are orthonormal on `fit` (m points) and span [1, y]: P (m + rows of others, rank), so that least
  * squares is S = P P' on the m points, and P_others P' elsewhere. Gram-Schmidt with the largest share first, each
  * vector orthogonalised once more when its turn comes: collinear and constant columns are left out. O(N d rank). */
-static circe_status linear_basis(circe_workspace *workspace, circe__slot slot, const circe_mat *fit,
+static circe_status linear_basis(circe_workspace *workspace, circe__slot slot, const circe_mat *fit, const double *root,
                                  const circe_mat *others, circe__smoother *basis) {
     const circe__algebra *algebra = workspace->context->backend->algebra;
     int64_t d = fit->cols, m = fit->rows, N = m + (others == NULL ? 0 : others->rows);
@@ -225,8 +239,11 @@ static circe_status linear_basis(circe_workspace *workspace, circe__slot slot, c
     if (C == NULL || P == NULL) return CIRCE_ERR_MEMORY;
     double *Q = C + d * N, *own = Q + most * N, *share = own + d; /* Q (most, N) */
     double least = noise_of(fit->dtype, m) * sqrt((double)m);
-    center_columns(fit, others, C);
-    for (int64_t i = 0; i < N; i++) Q[i] = 1.0 / sqrt((double)m);
+    center_columns(fit, root, others, C);
+    for (int64_t i = 0; i < N; i++) Q[i] = 1.0;
+    weigh_rows(root, m, 1, Q);
+    double one = norm_of(Q, m);
+    for (int64_t i = 0; i < N; i++) Q[i] /= one;
     for (int64_t j = 0; j < d; j++) own[j] = norm_of(C + j * N, m);
     for (; rank < most && (next = next_column(C, d, m, N, least, own)) >= 0; rank++) {
         double *q = Q + rank * N;
@@ -248,27 +265,30 @@ static circe_status linear_basis(circe_workspace *workspace, circe__slot slot, c
 /* ---- residuals -------------------------------------------------------------------------------------------------- */
 
 static circe_status kernel_smoother(circe__residuals *g, circe__slot points_slot, circe__slot slot, const circe_mat *y,
-                                    const char *name, circe__points *points, circe__smoother *smoother) {
+                                    const double *root, const char *name, circe__points *points,
+                                    circe__smoother *smoother) {
     const circe_batch_options *batch = &g->options->batch;
     circe__smoother_options options = {.ridge = batch->ridge,
                                        .method = batch->method,
                                        .tolerance = circe__batch_tolerance(batch->tolerance, g->mat_x->dtype)};
     circe_status status = circe__points_take(g->workspace, points_slot, g->kernel_y, y, 0, name, points);
-    if (status == CIRCE_OK) status = circe__smoother_make(g->workspace, slot, points, &options, name, smoother);
-    return status;
+    if (status != CIRCE_OK) return status;
+    points->root = root;
+    return circe__smoother_make(g->workspace, slot, points, &options, name, smoother);
 }
 
 /* S of the batch itself. */
 static circe_status smooth_batch(circe__residuals *g) {
     circe__points points;
     if (g->options->regression == CIRCE_GCM_LINEAR)
-        return linear_basis(g->workspace, CIRCE__SLOT_SMOOTHER_Y, g->mat_y, NULL, &g->batch);
-    return kernel_smoother(g, CIRCE__SLOT_Y, CIRCE__SLOT_SMOOTHER_Y, g->mat_y, "y", &points, &g->batch);
+        return linear_basis(g->workspace, CIRCE__SLOT_SMOOTHER_Y, g->mat_y, g->root, NULL, &g->batch);
+    return kernel_smoother(g, CIRCE__SLOT_Y, CIRCE__SLOT_SMOOTHER_Y, g->mat_y, g->root, "y", &points, &g->batch);
 }
 
 /* r = points - S points. A projection is applied twice: sums over the batch leave some of what is in its span, n eps of
  * a constant, which the second takes out. */
 static circe_status residual_on_batch(circe__residuals *g, circe__side *s) {
+    weigh_rows(g->root, g->n, s->cols, s->points);
     circe_status status = circe__smoother_apply(g->workspace, &g->batch, s->cols, s->points, true, s->r);
     if (status != CIRCE_OK || g->options->regression == CIRCE_GCM_KERNEL) return status;
     status = circe__smoother_apply(g->workspace, &g->batch, s->cols, s->r, true, s->points);
@@ -277,15 +297,16 @@ static circe_status residual_on_batch(circe__residuals *g, circe__side *s) {
 }
 
 /* r -= K_{y, before} a / ridge with a = (I - S) x of the batch before, (K + ridge I)^-1 x being a / ridge. */
-static circe_status subtract_kernel(circe__residuals *g, const double *before, double *a) {
+static circe_status subtract_kernel(circe__residuals *g, const double *before, const double *root, double *a) {
     enum { BLOCK = 256 };
     const circe_context *context = g->workspace->context;
     int64_t m = g->options->previous_y->rows, d = g->x.cols;
     circe__points old = {0}, now = {0};
     circe__smoother S = {0};
-    circe_status status = kernel_smoother(g, CIRCE__SLOT_POINTS_B, CIRCE__SLOT_SMOOTHER_X, g->options->previous_y,
+    circe_status status = kernel_smoother(g, CIRCE__SLOT_POINTS_B, CIRCE__SLOT_SMOOTHER_X, g->options->previous_y, root,
                                           "previous_y", &old, &S);
     if (status == CIRCE_OK) status = circe__smoother_apply(g->workspace, &S, d, before, true, a);
+    if (status == CIRCE_OK) weigh_rows(root, m, d, a);
     if (status == CIRCE_OK)
         status = circe__points_take(g->workspace, CIRCE__SLOT_Y, g->kernel_y, g->mat_y, g->n, "y", &now);
     if (status != CIRCE_OK) return status;
@@ -304,11 +325,12 @@ static circe_status subtract_kernel(circe__residuals *g, const double *before, d
 }
 
 /* r -= P_now (P' x + P' a), P' x of the batch before and a = (I - P P') x what rounding left of it in the span. */
-static circe_status subtract_linear(circe__residuals *g, const double *before, double *a) {
+static circe_status subtract_linear(circe__residuals *g, const double *before, const double *root, double *a) {
     const circe__algebra *algebra = g->workspace->context->backend->algebra;
     int64_t d = g->x.cols, m = g->options->previous_y->rows;
     circe__smoother basis = {0};
-    circe_status status = linear_basis(g->workspace, CIRCE__SLOT_SMOOTHER_X, g->options->previous_y, g->mat_y, &basis);
+    circe_status status =
+        linear_basis(g->workspace, CIRCE__SLOT_SMOOTHER_X, g->options->previous_y, root, g->mat_y, &basis);
     if (status == CIRCE_OK) status = circe__smoother_apply(g->workspace, &basis, d, before, true, a);
     if (status != CIRCE_OK) return status;
     int64_t rank = basis.rank;
@@ -326,15 +348,23 @@ static circe_status residual_x(circe__residuals *g) {
         load(&g->x, g->mat_x, NULL, 0);
         return residual_on_batch(g, &g->x);
     }
-    int64_t elements = previous->rows * previous->cols;
-    double *before = circe__take(g->workspace, CIRCE__SLOT_POINTS_A, 2 * elements, sizeof *before);
+    const double *weights = g->options->previous_weights;
+    int64_t m = previous->rows, elements = m * previous->cols, positive;
+    double *before = circe__take(g->workspace, CIRCE__SLOT_POINTS_A, 2 * elements + m, sizeof *before);
     if (before == NULL) return CIRCE_ERR_MEMORY;
-    circe_mat copy = circe__mat(before, previous->rows, previous->cols, CIRCE_FLOAT64);
+    double *after = before + elements, *root = weights != NULL ? after + elements : NULL;
+    circe_status status = weights != NULL ? circe__weights_normalize(weights, m, root, &positive) : CIRCE_OK;
+    if (status != CIRCE_OK) return status;
+    for (int64_t i = 0; root != NULL && i < m; i++) root[i] = sqrt(root[i]);
+    circe_mat copy = circe__mat(before, m, previous->cols, CIRCE_FLOAT64);
     circe__copy_mat(previous, &copy);
-    load(&g->x, g->mat_x, before, previous->rows);
+    load(&g->x, g->mat_x, before, m);
+    weigh_rows(root, m, previous->cols, before);
     memcpy(g->x.r, g->x.points, (size_t)(g->n * g->x.cols) * sizeof *g->x.r);
-    return g->options->regression == CIRCE_GCM_LINEAR ? subtract_linear(g, before, before + elements)
-                                                      : subtract_kernel(g, before, before + elements);
+    status = g->options->regression == CIRCE_GCM_LINEAR ? subtract_linear(g, before, root, after)
+                                                        : subtract_kernel(g, before, root, after);
+    if (status == CIRCE_OK) weigh_rows(g->root, g->n, g->x.cols, g->x.r);
+    return status;
 }
 
 static circe_status residual_z(circe__residuals *g) {
@@ -348,6 +378,7 @@ static circe_status residual_z(circe__residuals *g) {
     if (status != CIRCE_OK) return status;
     load(z, g->mat_z, z->r, g->n);
     for (int64_t e = 0; e < g->n * z->cols; e++) z->r[e] = z->points[e] - z->r[e];
+    weigh_rows(g->root, g->n, z->cols, z->r);
     return CIRCE_OK;
 }
 
@@ -356,7 +387,7 @@ circe_status circe__residuals_make(circe__residuals *g) {
     circe_status status = on_batch ? smooth_batch(g) : CIRCE_OK;
     if (status == CIRCE_OK) status = residual_z(g);
     if (status == CIRCE_OK) status = residual_x(g);
-    if (status == CIRCE_OK) status = settle(&g->z, g->n, "z");
-    if (status == CIRCE_OK) status = settle(&g->x, g->n, "x");
+    if (status == CIRCE_OK) status = settle(&g->z, g->n, g->counted, "z");
+    if (status == CIRCE_OK) status = settle(&g->x, g->n, g->counted, "x");
     return status;
 }

@@ -11,7 +11,7 @@ enum { CIRCE__ROW_BLOCKS = 32 };
 typedef struct circe__side {
     int64_t cols;
     double *points;      /* (n, cols); scratch once the residuals are made */
-    double *r;           /* (n, cols): residuals */
+    double *r;           /* (n, cols): residuals; with weights, times the roots of their rows' */
     double *unit, *gain; /* (cols) */
     double *blur, *rms;  /* (cols): the rounding noise in r, at most, and the root of mean r^2 */
     double *found;       /* (CIRCE__ROW_BLOCKS, cols): scratch */
@@ -23,7 +23,8 @@ typedef struct circe__residuals {
     const circe_kernel *kernel_y;
     const circe_mat *mat_x, *mat_y, *mat_z;
     const circe_gcm_options *options;
-    int64_t n;
+    int64_t n, counted;          /* rows; those of positive weight */
+    const double *weight, *root; /* (n) of the rows; NULL: they count alike */
     circe__side x, z;
     circe__smoother batch; /* S of the batch, in the slot SMOOTHER_Y, where x or z is regressed on it */
 } circe__residuals;

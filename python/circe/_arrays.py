@@ -205,6 +205,12 @@ def refuse_lazy(values, name: str) -> None:
         raise errors.DTypeError(f"{name} is a {type(values).__name__}, which contains no rows yet: pass {name}.collect()")
 
 
+def polars_numbers(values) -> np.ndarray:
+    """NumPy lacks integers of 128 bits."""
+    wide = [str(series.dtype) in ("Int128", "UInt128") for series in (values if hasattr(values, "columns") else [values])]
+    return (values.cast(sys.modules["polars"].Float64) if any(wide) else values).to_numpy()
+
+
 def _from_polars(values, name: str, keep: bool) -> np.ndarray:
     refuse_lazy(values, name)
     table = hasattr(values, "columns")
@@ -212,7 +218,7 @@ def _from_polars(values, name: str, keep: bool) -> np.ndarray:
     words = [str(series.dtype).partition("(")[0] in ("String", "Utf8", "Categorical", "Enum", "Object", "Binary")
              for _, series in columns]
     if not any(words):
-        array = values.to_numpy()
+        array = polars_numbers(values)
         return array if array.dtype != object else _from_objects(array, name, keep)
     read = []
     for (label, series), is_words in zip(columns, words):
@@ -273,6 +279,23 @@ def _from_arrow(values, name: str, keep: bool) -> np.ndarray:
     return _columns.coded(read, [label for label, _ in columns], not table)
 
 
+def same_order(**variables) -> None:
+    """Refuses columns of pandas that have the same labels in another order: rows go by position, and the labels say that
+    these are not the same rows."""
+    first = None
+    for name, values in variables.items():
+        if type(values) is np.ndarray or not hasattr(values, "iloc"):
+            continue
+        index = values.index
+        if first is None:
+            first, of = index, name
+        elif len(index) == len(first) and not index.equals(first) and index.isin(first).all() and first.isin(index).all():
+            row = int(np.argmax(np.asarray(index != first)))
+            raise errors.DataError(f"{of} and {name} have the same labels in another order (row {row} is {first[row]!r} in {of} and "
+                                   f"{index[row]!r} in {name}), but rows go by position: give {name}.loc[{of}.index], or "
+                                   f"{name}.to_numpy() if the order is right and the labels are not")
+
+
 MISSING = ("refuse", "drop", "error")  # the first and the last are the same
 
 
@@ -291,6 +314,9 @@ def read(values, name: str, keep: bool = True) -> np.ndarray:
 
 def complete(arrays: Dict[str, np.ndarray]) -> np.ndarray:
     """(n,): the rows in which no variable misses a cell."""
+    for name, array in arrays.items():
+        if array.ndim == 0:
+            raise errors.ShapeError(f"{name} has 0 dimensions; it must be (n,) or (n, columns)")
     (first, array), *_ = arrays.items()
     kept = np.ones(len(array), dtype=bool)
     for name, array in arrays.items():
@@ -323,6 +349,7 @@ def explained(error: errors.DataError, variables: Dict[str, Any]) -> errors.Data
 
 def dropped(**variables):
     """(variables without the rows in which any of them misses a cell, which rows are left). None stays None."""
+    same_order(**variables)
     arrays = {name: read(values, name) for name, values in variables.items() if values is not None}
     kept = complete(arrays)
     return {name: arrays[name][kept] if name in arrays else None for name in variables}, kept
@@ -347,8 +374,9 @@ def weights_of(values, rows: int) -> np.ndarray:
 
 def weighted(weights, **variables):
     """(variables without the rows of weight 0, the other weights, which rows are left). None stays None."""
+    same_order(**variables, weights=weights)
     arrays = {name: read(values, name) for name, values in variables.items() if values is not None}
-    weights = weights_of(weights, len(next(iter(arrays.values()))))
+    weights = weights_of(weights, len(complete(arrays)))
     kept = weights > 0
     for name, array in arrays.items():
         if len(array) != len(kept):

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from . import _native, _runtime, errors
+from . import _native, errors
 from ._jobs import Job, Predictor, Progress, Training, _described, _folder
 from ._records import Record, frame, html_table, panels
 
@@ -57,7 +57,6 @@ class Audit(Record):
     warnings: Tuple[str, ...]
     seconds: float
     results: Dict[str, Any]
-    _handle: _runtime.Handle
 
     def report(self, folder) -> None:
         """Writes report.html with figures, their scripts and data, results.json and results.csv into a folder."""
@@ -208,4 +207,5 @@ def audit(data, *, progress: Optional[Progress] = None, **options) -> Audit:
         handle = job.run("circe_audit", "circe_audit_result_free")
     results = json.loads(_native.taken_text(_native.jobs().circe_audit_json(handle.pointer)))
     return Audit(tuple(map(_finding, results["findings"])), tuple(results["quality"]), results["n"], results["dropped"],
-                 results["alpha"], tuple(map(job.schema.spelled, results.get("warnings", ()))), results["seconds"], results, handle)
+                 results["alpha"], tuple(map(job.schema.spelled, results.get("warnings", ()))), results["seconds"],
+                 results)._holding(handle)

@@ -85,7 +85,10 @@ def blocks(name: str, x, y=None, z=None, *, rows: Optional[int] = None, block_ro
         raise errors.ArgumentError(f"there is no measure {name!r}; there are {', '.join(_measures.MEASURES)}")
     if options.pop("grad", False):
         raise errors.ArgumentError("a mean over blocks has no gradient: take that of each batch")
+    if options.get("weights") is not None:
+        raise errors.ArgumentError("weights need all rows at once: use circe.measure")
     drop = _arrays.drops(missing)
+    _arrays.same_order(x=x, y=y, z=z)
     arrays = {v: _arrays.read(values, v, drop) for v, values in zip("xyz", (x, y, z)) if values is not None}
     places = np.flatnonzero(_arrays.complete(arrays)) if drop else None
     parts = [arrays.get(v) for v in "xyz"]

@@ -275,6 +275,7 @@ class _Problem:
                  features: Optional[Sequence[int]] = None, transform: str = "none", missing: str = "refuse", groups=None,
                  time=None, block: Optional[float] = None, memory: Optional["TestMemory"] = None, fitted=None):
         y = None if isinstance(method, str) and method == "hsic" else y
+        _arrays.same_order(x=x, y=y, z=z, weights=weights, groups=groups, time=time)
         time = _moments(time)
         if _arrays.drops(missing, "impute"):
             x, y, z, weights, groups, time = _arrays.dropped(x=x, y=y, z=z, weights=weights, groups=groups,
@@ -317,6 +318,7 @@ class _Problem:
             options.fitted_x, options.fitted_z = (self._view(part, f"predictions of {v}") for part, v in zip(fitted, "xz"))
         if auxiliary is not None:
             parts = self._pair(auxiliary)
+            _arrays.same_order(**dict(zip(("auxiliary y", "auxiliary z"), parts)))
             options.auxiliary_y, options.auxiliary_z = (self._view(part, f"auxiliary {v}", like=self.arrays.get(v))
                                                         for part, v in zip(parts, "yz"))
 
@@ -437,6 +439,7 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
     if missing == "impute":
         if own:
             raise errors.ArgumentError('missing="impute" takes the regressors "kernel", "linear" and "forest" only')
+        _arrays.same_order(x=x, y=y, z=z, weights=weights, groups=groups, time=time)
         x, y, z = (None if v is None else _arrays.read(v, name) for v, name in ((x, "x"), (y, "y"), (z, "z")))
         problem = _limited(x, y, z, "all" if rows is None else rows, seconds, options)
         problem.call("circe_test_impute", _whole(imputations, "imputations", 2), result)

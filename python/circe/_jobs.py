@@ -288,7 +288,6 @@ class Training(Record):
     warnings: Tuple[str, ...]
     seconds: float
     results: Dict[str, Any]
-    _handle: _runtime.Handle
 
     @property
     def gamma(self) -> float:
@@ -376,7 +375,7 @@ def train(data=None, *, progress: Optional[Progress] = None, **options) -> Train
     inside = _runtime.Handle(found.model or 0, lambda pointer: None, handle)  # the training owns it
     return Training(Predictor(inside), results["error"], results.get("measures", {}), results.get("floor"), results["epochs"],
                     _history(found), tuple(results.get("columns", ())), _texts(found.warnings.text, found.warnings.n),
-                    results["seconds"], results, handle)
+                    results["seconds"], results)._holding(handle)
 
 
 # ---- pictures -----------------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def _questions(pairs) -> List[_native.Question]:
 
 
 def _answer(found: Dict[str, Any]) -> Answer:
-    number = lambda name: float("nan") if found.get(name) is None else found[name]
+    number = lambda name: float("nan") if found.get(name) is None else float(found[name])
     return Answer(found["x"], found["z"], found["y"], number("p_value"), number("p_holm"), number("p_bh"), found.get("trust"),
                   found.get("error"), bool(found.get("cached")), found)
 

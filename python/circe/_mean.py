@@ -146,6 +146,7 @@ class ConditionalMean:
     def fit(self, y, z, weights=None) -> "ConditionalMean":
         """y (M,) or (M, d_y) and z (M,) or (M, d_z): the same points. weights (M,): what each row counts, at least 0; only
         their ratios matter, and a row of weight 0 is left out. Computes in float64."""
+        _arrays.same_order(y=y, z=z, weights=weights)
         if _arrays.drops(self.missing):
             y, z, weights = _arrays.dropped(y=y, z=z, weights=weights)[0].values()
         if weights is not None:
@@ -284,6 +285,7 @@ class ConditionalMean:
 
     def residual_gram(self, y, z) -> np.ndarray:
         """K^c (n, n): dot products of psi(z) - mu(y) between all pairs of points, float64."""
+        _arrays.same_order(y=y, z=z)
         mat_y, keep_y = self._view(y, "y")
         mat_z, keep_z = self._view(z, "z")
         mat_out, out = _arrays.result((len(keep_y), len(keep_y)), np.float64)
@@ -393,6 +395,7 @@ class ResidualFeatures:
     def __init__(self, mean: ConditionalMean, y, z, dtype=None):
         if not isinstance(mean, ConditionalMean):
             raise errors.DTypeError(f"mean is {type(mean).__name__}; it must be a fitted ConditionalMean")
+        _arrays.same_order(y=y, z=z)
         mat_y, keep_y = mean._view(y, "y")
         mat_z, keep_z = mean._view(z, "z")
         self.mean = copy.copy(mean)  # as it is now, even if it is fitted again

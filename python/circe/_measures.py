@@ -2,8 +2,8 @@
 
 Each function takes x, y, z as (n,) or (n, columns), avoids copies where possible, and returns a Measurement. It computes
 in the dtype of x, or in `dtype`. missing="drop" leaves out rows with a missing cell in any variable (NaN, None, a mask,
-NA). weights (n,): what each row counts, at least 0; only their ratios matter, and a row of weight 0 is left out. gcm takes
-none. The defaults are those of the command `circe measure`.
+NA). weights (n,): what each row counts, at least 0; only their ratios matter, and a row of weight 0 is left out. The defaults
+are those of the command `circe measure`.
 """
 
 from __future__ import annotations
@@ -110,13 +110,14 @@ def _options_of_rows(*own: str) -> Callable[[Callable[..., Measurement]], Callab
 
         @functools.wraps(function)
         def measured(*given, **options):
+            found = dict(zip(variables, given), **{name: options[name] for name in variables if name in options})
+            _arrays.same_order(**found)
             if not words.keys() & options.keys():  # the common case is quick
                 try:
                     with _long(given[0] if given else options.get("x")):
                         return function(*given, **options)
                 except errors.DataError as error:
-                    found = {**dict(zip(signature.parameters, given)), **options}
-                    raise _arrays.explained(error, {name: found.get(name) for name in variables}) from None
+                    raise _arrays.explained(error, found) from None
             of_rows = {**words, **{name: options.pop(name) for name in words if name in options}}
             return _measured_rows(function, {**dict(zip(signature.parameters, given)), **options}, variables, **of_rows)
 
@@ -256,9 +257,9 @@ def circe(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", 
 
 
 def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelLike = "gaussian",
-                 sigma2_x: Sigma2 = "median", estimator: str = "ustat", grad: bool = False) -> Measurement:
+                 sigma2_x: Sigma2 = "median", estimator: str = "ustat", grad: bool = False, weights=None) -> Measurement:
     """CIRCE of x from precomputed residual features; row i of x belongs to their row index[i]. Computes in the dtype of the
-    features.
+    features. weights: what each row of x counts.
 
     >>> import numpy as np
     >>> y, z = np.random.default_rng(0).normal(size=(2, 300))
@@ -278,6 +279,9 @@ def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelL
     mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
     value = ctypes.c_double()
     measure, alive = _object(context, "circe", (kernel, None, None), features.mean, features, (("estimator", form),))
+    if weights is not None:
+        weights = _arrays.weights_of(weights, len(x))
+        _native.check(_native.library().circe_measure_set_weights(measure.pointer, weights.ctypes.data, len(weights)))
     status = _native.library().circe_measure_evaluate(measure.pointer, rows.ctypes.data, len(rows), mat_x, value, mat_grad)
     if status:
         raise _native.fail(status)
@@ -396,7 +400,7 @@ def kci(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "g
                       method, tolerance, grad, dtype)
 
 
-@_options_of_rows("transform")
+@_options_of_rows("transform", "weights")
 def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike = "gaussian",
         sigma2_y: Union[Grid, str] = None, ridge: Grid = None, regression: str = "kernel", combine: str = "max",
         sharpness: float = 1.0, previous=None, method: str = "auto", tolerance: Optional[float] = None, grad: bool = False,
@@ -404,7 +408,7 @@ def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike
     """GCM: the correlation between the residuals of x and of z given y, as a score that is about N(0, 1) under independence.
 
     regression: "kernel" or "linear". combine: "max", "logsumexp" (smooth, with `sharpness`) or "squares". previous: (x, y) of
-    the previous batch; x is then regressed on that batch. mean: a ConditionalMean with a linear kernel of z; it then gives
+    the previous batch, whose rows count alike; x is then regressed on that batch. mean: a ConditionalMean with a linear kernel of z; it then gives
     the residuals of z.
 
     >>> import numpy as np
@@ -439,12 +443,19 @@ def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike
         options.holdout = alive.pointer
     if previous is not None:
         parts = _arrays.several(previous, "previous", 2, "a pair (x, y)")
+        _arrays.same_order(**dict(zip(("previous x", "previous y"), parts)))
         keep = [_arrays.view(values, f"previous {name}") for values, name in zip(parts, "xy")]
         options.previous_x, options.previous_y = (mat for mat, _ in keep)
     mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
-    value = ctypes.c_double()
-    _native.check(_native.library().circe_measure_gcm(context.work, bound_y and bound_y.pointer, mat_x, mat_y, mat_z, options,
-                                                      value, mat_grad))
+    value, weights = ctypes.c_double(), context.weights
+    try:
+        if weights is not None:
+            _native.check(_native.library().circe_workspace_set_weights(context.work, weights.ctypes.data, len(weights)))
+        _native.check(_native.library().circe_measure_gcm(context.work, bound_y and bound_y.pointer, mat_x, mat_y, mat_z, options,
+                                                          value, mat_grad))
+    finally:
+        if weights is not None:
+            _native.library().circe_workspace_set_weights(context.work, None, 0)
     return Measurement("gcm", None, value.value, gradient, len(x), chosen, _columns.described(x=x, y=y, z=z))
 
 

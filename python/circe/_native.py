@@ -94,7 +94,7 @@ class BatchOptions(ctypes.Structure):
 
 class GcmOptions(ctypes.Structure):
     _fields_ = [("regression", c_int), ("combine", c_int), ("sharpness", c_double), ("batch", BatchOptions),
-                ("previous_x", c_char_p), ("previous_y", c_char_p), ("holdout", c_void_p)]
+                ("previous_x", c_char_p), ("previous_y", c_char_p), ("previous_weights", c_void_p), ("holdout", c_void_p)]
 
 
 class MeasureOptions(ctypes.Structure):
@@ -297,6 +297,7 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_measure_destroy": (None, _handle),
     "circe_measure_set_mean": ("status", _handle, _handle),
     "circe_measure_bind_features": ("status", _handle, _handle),
+    "circe_workspace_set_weights": ("status", _handle, c_void_p, c_int64),
     "circe_measure_set_weights": ("status", _handle, c_void_p, c_int64),
     "circe_measure_points": ("status", _handle, _mat, _mat, _mat, _value, _mat),
     "circe_measure_evaluate": ("status", _handle, _index, c_int64, _mat, _value, _mat),

@@ -10,6 +10,12 @@ class Record:
     """A result with named fields; `_shown` are those that repr() and a notebook show."""
 
     _shown: Tuple[str, ...] = ()
+    _handle: Any = None  # the library's object, of results that are more than their fields
+
+    def _holding(self, handle):
+        """This, with the object; not an argument of the class, which users see."""
+        object.__setattr__(self, "_handle", handle)
+        return self
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={_short(getattr(self, name))}' for name in self._shown)})"

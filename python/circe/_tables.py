@@ -21,6 +21,8 @@ class Table:
 
     def __init__(self, data):
         columns = list(_columns_of(data))
+        if isinstance(data, dict):
+            _arrays.same_order(**{str(name): values for name, values in columns})
         if not columns:
             raise errors.ShapeError("data has no column")
         self.arrays: Dict[str, List[str]] = {}
@@ -104,7 +106,11 @@ def _one_column(values, name):
             or getattr(values, "ndim", 1) != 1):
         raise errors.DTypeError(f"column {name!r} is of type {type(values).__name__}; it must be a sequence of numbers or texts, or "
                                 "an array")
-    return _arrays.arrow(values, name) if _is_arrow_column(values) else values
+    column = _arrays.arrow(values, name) if _is_arrow_column(values) else values
+    if hasattr(column, "column_names"):  # structs
+        raise errors.DTypeError(f"column {name!r} is a struct of {', '.join(column.column_names)}; give each of its fields a name of its "
+                                "own")
+    return column
 
 
 def _columns_of_array(data) -> Iterator[Tuple[Any, Any]]:
@@ -141,7 +147,7 @@ def _read(values, name: str, named: bool = False) -> Tuple[Optional[np.ndarray],
     if isinstance(kind, np.dtype) and kind.kind in "biuf":
         return np.asarray(values, dtype=np.float64), [], False
     if callable(getattr(kind, "is_numeric", None)) and kind.is_numeric():  # polars
-        return np.asarray(values.to_numpy(), dtype=np.float64), [], False
+        return np.asarray(_arrays.polars_numbers(values), dtype=np.float64), [], False
     if getattr(kind, "_is_numeric", False) and hasattr(values, "to_numpy"):  # pandas: nullable
         return values.to_numpy(dtype=np.float64, na_value=np.nan), [], False
     return _read_cells(values.to_list() if hasattr(values, "to_list") else values, name, named or _arrays.is_categorical(kind))

@@ -222,6 +222,7 @@ class _DependenceScorer:
         if invariant_to is None:
             raise errors.ArgumentError("invariant_to is missing; it is what the prediction must not depend on. In a search, pass "
                                        "it to fit, with scikit-learn's metadata routing enabled")
+        _arrays.same_order(X=X, y=y, given=given, invariant_to=invariant_to)
         predicted = estimator.predict_proba(X) if hasattr(estimator, "predict_proba") else estimator.predict(X)
         left = _measures.measure(self.measure, predicted, y if given is None else given, invariant_to, **self.options)
         return float(estimator.score(X, y)) - self.weight * max(float(left), 0.0)
@@ -289,6 +290,7 @@ class InvariantRegressor(RegressorMixin, _InvariantNetwork):
         plain network. sample_weight (n,): what each row counts, at least 0, in the loss and the regulariser; None: the same."""
         if y is None:
             raise ValueError("This InvariantRegressor requires y to be passed, but the target y is None")
+        _arrays.same_order(X=X, y=y, sample_weight=sample_weight, given=given, invariant_to=invariant_to)
         features = self._features(X, reset=True)
         target = check_array(_unmasked(y, "y"), ensure_2d=False, dtype=np.float64, input_name="y")
         self._one_target = target.ndim == 1
@@ -333,6 +335,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantNetwork):
         sample_weight (n,): what each row counts, at least 0, in the loss and the regulariser; None: the same."""
         if y is None:
             raise ValueError("This InvariantClassifier requires y to be passed, but the target y is None")
+        _arrays.same_order(X=X, y=y, sample_weight=sample_weight, given=given, invariant_to=invariant_to)
         features = self._features(X, reset=True)
         y = column_or_1d(_unmasked(y, "y"), warn=True)
         check_classification_targets(y)

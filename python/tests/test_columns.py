@@ -379,3 +379,41 @@ def test_losses_take_the_codes():
     found = loss(x, torch.tensor(y), torch.as_tensor(mean.encode(texts, "z")))
     assert abs(found.item() / circe.circe(y[:, None], y, texts, mean, sigma2_x=1.0, estimator="centered").value - 1) < 1e-9
     assert loss(x, y, list(texts)).item() == found.item()
+
+
+# ---- rows and labels
+
+
+def test_equal_labels_in_another_order_are_refused():
+    """Rows go by position, so columns whose labels say otherwise are refused, by every entry point."""
+    pandas = pytest.importorskip("pandas")
+    order = RANDOM.permutation(N)
+    labels = [f"row {i}" for i in range(N)]
+    x, y, z, w = (pandas.Series(values, index=labels, name="v") for values in (X, Y, Z, np.ones(N)))
+    other, frame = z.iloc[order], pandas.DataFrame({"a": Z, "b": X}, index=labels).iloc[order]
+    mean = circe.ConditionalMean(sigma2_y=1.0, sigma2_z=1.0, ridge=1.0).fit(y, z)
+    calls = [lambda v: circe.hsic(x, v), lambda v: circe.hsic(x, z=v), lambda v: circe.measure("kpc", x, y, v),
+             lambda v: circe.hsic(x, z, weights=v), lambda v: circe.hsic(x, v, missing="drop"), lambda v: circe.gcm(x, y, v),
+             lambda v: circe.circe(x, y, v, mean), lambda v: mean.residual_features(y, v), lambda v: mean.residual_gram(y, v),
+             lambda v: circe.ConditionalMean().fit(y, v), lambda v: circe.ConditionalMean().fit(y, z, weights=v),
+             lambda v: circe.ConditionalMean(missing="drop").fit(y, v), lambda v: circe.test(x, y, v, method="gcm"),
+             lambda v: circe.test(x, None, v, method="hsic"), lambda v: circe.test(x, y, z, method="gcm", weights=v),
+             lambda v: circe.test(x, y, z, method="gcm", groups=v), lambda v: circe.test(x, y, v, missing="impute"),
+             lambda v: circe.test(x, y, z, method="circe", auxiliary=(y, v)), lambda v: circe.effects(x, y, v),
+             lambda v: circe.calibrate(x, y, v, repetitions=20), lambda v: circe.blocks("hsic", x, None, v),
+             lambda v: circe.test_many({"x": x, "z": v}, [("x", "z")])]
+    for call in calls:
+        with pytest.raises(circe.DataError, match=r"same labels in another order \(row \d+ is 'row \d+'.*\.loc\["):
+            call(other)
+    for call in calls[:2]:
+        with pytest.raises(circe.DataError, match="another order"):
+            call(frame)
+        found = call(other.to_numpy()).value  # the remedies
+        assert found == call(other.reset_index(drop=True)).value and found != call(other.loc[labels]).value
+    assert circe.hsic(x, other.loc[x.index]).value == circe.hsic(x, z).value == circe.hsic(X, Z).value
+    assert circe.hsic(x[1:], z[:-1]).value == circe.hsic(X[1:], Z[:-1]).value  # a lag: labels that differ say nothing
+    one, two = x.copy(), other.copy()
+    one.index = two.index = pandas.MultiIndex.from_arrays([[1, 2] * (N // 2), range(N)])
+    assert circe.hsic(one, two).n == N
+    with pytest.raises(circe.DataError, match="another order"):
+        circe.hsic(one, two.iloc[order])

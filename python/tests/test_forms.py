@@ -1,5 +1,7 @@
 """Columns of pandas, polars and Arrow of every dtype: measures, tests, audits, training and losses take them alike."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -201,3 +203,52 @@ def test_losses_refuse(library):
         losses["circe"](Y, np.where(np.arange(N) == 3, "east", GROUP), mean)
     with pytest.raises(circe.DataError, match="y is masked: row 5 is missing"):
         losses["circe"](np.ma.masked_array(Y, np.arange(N) == 5), GROUP, mean)
+
+
+def test_no_argument_is_private():
+    """What help() and the reference show of a class is what its users may give."""
+    for name in circe.__all__:
+        shown = getattr(circe, name)
+        if isinstance(shown, type) and not issubclass(shown, Exception):
+            private = [one for one in inspect.signature(shown).parameters if one.startswith("_")]
+            assert not private, (name, private)
+
+
+def test_odd_columns():
+    """What ended in an error of another library, or of Python."""
+    polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    for drop in ("drop", "refuse"):
+        with pytest.raises(circe.ShapeError, match="0 dimensions"):
+            circe.hsic(X, np.array(3.0), missing=drop)
+    with pytest.raises(circe.ShapeError, match="0 dimensions"):
+        circe.hsic(np.array(3.0), X, weights=[1.0])
+    structs = arrow.array([{"a": v, "b": v} for v in X])
+    with pytest.raises(circe.DTypeError, match="'v' is a struct of a, b"):
+        circe.test_many({"x": X, "v": structs}, [("x", "v")])
+    if hasattr(polars, "Int128"):
+        wide = polars.Series(COUNT.tolist(), dtype=polars.Int128)
+        assert circe.hsic(X, wide).value == circe.hsic(X, COUNT).value
+        assert circe.hsic(X, polars.DataFrame({"c": wide})).value == circe.hsic(X, COUNT).value
+        one, other = (circe.test_many({"x": X, "v": v}, [("x", "v")])[0] for v in (wide, COUNT))
+        assert one.p_value == other.p_value
+    certain = circe.test_many({"x": X, "v": np.arange(N) % 2}, [("x", "v")], method="gcm")[0]
+    assert isinstance(float(certain), float) and all(isinstance(p, float) for p in (certain.p_value, certain.p_holm, certain.p_bh))
+
+
+@pytest.mark.parametrize("kind", ["polars", "pyarrow", "pandas"])
+def test_audit_of_booleans(kind):
+    """True, False and missing, in an attribute, a target and in rows that go."""
+    module = pytest.importorskip(kind)
+    flag = [None if i % 40 == 7 else bool(v) for i, v in enumerate(FLAG)]
+    columns = {"score": 1 / (1 + np.exp(-X)), "won": Y > 0, "flag": flag}
+    made = {"polars": lambda: module.DataFrame(columns), "pyarrow": lambda: module.table(columns),
+            "pandas": lambda: module.DataFrame({**columns, "flag": module.array(flag, dtype="boolean")})}[kind]()
+    options = {"prediction": "score", "target": "won", "sensitive": "flag", "calibrate": 0}
+    with pytest.raises(circe.DataError, match="row 7, column 'flag' is missing"):
+        circe.audit(made, **options)
+    found = circe.audit(made, missing="drop", **options)
+    kept = np.array([v is not None for v in flag])
+    words = {name: np.asarray(v)[kept].astype(str) if name != "score" else v[kept] for name, v in columns.items()}
+    expected = circe.audit(words, positive="True", **options)
+    assert found.n == kept.sum() and found.findings[0].groups["labels"] == ["False", "True"]
+    assert found.findings[0].gaps[0]["gap"] == pytest.approx(expected.findings[0].gaps[0]["gap"], rel=1e-12)

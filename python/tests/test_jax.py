@@ -167,12 +167,17 @@ mapped = jax.pmap(step, axis_name="batch", in_axes=(None, 0, 0, 0))(weights, *(a
 print(np.allclose(mapped[1][0], grad, rtol=1e-4, atol=1e-8))
 sharded = [jax.device_put(a, NamedSharding(mesh, P("batch"))) for a in (x, y, z)]
 print(np.allclose(jax.jit(whole)(weights, *sharded), value, rtol=1e-5))
+rows = (np.arange(100) % 4).astype(np.float32)
+whole = lambda x, y, z, rows: circe.jax.circe_loss(x, y, z, mean, sigma2_x=1.0, weights=rows)
+step = lambda x, y, z, rows: circe.jax.circe_loss(x, y, z, mean, sigma2_x=1.0, weights=rows, axis_name="batch")
+spread = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=(P("batch"),) * 4, out_specs=P(), check_vma=False))
+print(np.allclose(spread(x, y, z, rows), whole(x, y, z, rows), rtol=1e-5))
 """
 
 
 def test_batches_across_devices():
     out = run_python(SHARDED, XLA_FLAGS="--xla_force_host_platform_device_count=2")
-    assert out.split() == ["True"] * 4
+    assert out.split() == ["True"] * 5
 
 
 # ---- refusals, and small batches ----------------------------------------------------------------------------------------
@@ -334,3 +339,61 @@ def test_cuda_agrees_with_numpy(cases, points, name):
     assert value.devices() == {gpu}
     near(value, expected.value, 1e-3)
     near(grad, expected.grad, 1e-2)
+
+
+# ---- weights of rows ----------------------------------------------------------------------------------------------------
+
+
+def test_weights(points, mean):
+    """Those of the measures in NumPy, under jit and grad; of rows too, and through Python; refusals. 1e-9 in float64."""
+    y, z, n = points.y, points.z, len(points.y)
+    w = np.random.default_rng(1).gamma(1.0, size=n)
+    w[::5] = 0
+    features = mean.residual_features(y, z)
+    cases = [(lambda x, w: losses.circe_loss(x, y, z, mean, sigma2_x=1.0, weights=w), lambda x: circe.circe(x, y, z, mean, sigma2_x=1.0, grad=True, weights=w)),
+             (lambda x, w: losses.circe_loss(x, mean=features, index=np.arange(n), sigma2_x=1.0, weights=w),
+              lambda x: circe.circe(x, y, z, mean, sigma2_x=1.0, grad=True, weights=w)),
+             (lambda x, w: losses.hsic_loss(x, z, sigma2_x=1.0, sigma2_z=2.0, weights=w),
+              lambda x: circe.hsic(x, z, sigma2_x=1.0, sigma2_z=2.0, grad=True, weights=w)),
+             (lambda x, w: losses.hscic_loss(x, y, z, weights=w, **KERNELS), lambda x: circe.hscic(x, y, z, grad=True, weights=w, **KERNELS)),
+             (lambda x, w: losses.gcm_loss(x, y, z, sigma2_y=0.5, ridge=0.1, weights=w),
+              lambda x: circe.gcm(x, y, z, sigma2_y=0.5, ridge=0.1, combine="logsumexp", grad=True, weights=w))]
+    with losses._losses._x64():
+        x = jnp.asarray(points.x)
+        for loss, expected in cases:
+            value, grad = jax.jit(jax.value_and_grad(loss))(x, w)
+            found = expected(points.x)
+            near(value, found.value, 1e-9)
+            near(grad, found.grad, 1e-9)
+            assert not np.asarray(grad)[::5].any() and float(loss(x, None)) != float(value)  # nothing stays behind
+        loss = cases[0][0]
+        few = np.eye(n)[:3].sum(0)
+        value, grad = jax.value_and_grad(loss)(x, few)
+        assert float(value) == 0 and not np.asarray(grad).any()
+        assert float(loss(x, np.zeros(n) + jnp.zeros(n))) == 0
+        for bad, text in ((w[1:], "160 rows"), (jnp.ones((n, 2)), "give one weight"), (["a"] * n, "text"), (-w, "row 1")):
+            with pytest.raises(circe.CirceError, match=text):
+                loss(x, bad)
+        with pytest.raises(circe.ArgumentError, match="weights is differentiated"):
+            jax.grad(lambda w: loss(x, w))(jnp.asarray(w))
+        for bad in (-jnp.asarray(w), jnp.full(n, jnp.nan), -jnp.asarray(few)):
+            with pytest.raises(Exception, match="weight of row"):
+                jax.block_until_ready(loss(x, bad))
+
+
+CALLBACK_WEIGHTS = """
+import numpy as np, jax, circe, circe.jax as losses
+y, z = np.random.default_rng(0).normal(size=(2, 300))
+w = np.arange(100) % 4.0
+mean = circe.ConditionalMean(sigma2_z=1.0).fit(y[:200], z[:200])
+features = mean.residual_features(y[200:], z[200:], np.float32)
+x, y, z = (v[200:].astype(np.float32) for v in (z, y, z))
+found = circe.circe(x, y, z, mean, sigma2_x=1.0, weights=w).value
+print(losses._ffi.backend(), np.allclose(losses.circe_loss(x, y, z, mean, sigma2_x=1.0, weights=w), found, rtol=1e-4),
+      np.allclose(losses.circe_loss(x, mean=features, index=np.arange(100), sigma2_x=1.0, weights=w), found, rtol=1e-4),
+      float(jax.jit(lambda x, w: losses.hsic_loss(x, z, sigma2_x=1.0, sigma2_z=1.0, weights=w))(x, np.eye(100)[:2].sum(0))))
+"""
+
+
+def test_weights_through_python():
+    assert run_python(CALLBACK_WEIGHTS, CIRCE_JAX="callback").split() == ["callback", "True", "True", "0.0"]

@@ -315,3 +315,20 @@ def test_columns_of_one_name_are_refused(table):
     X, b, y, z = table
     with pytest.raises(circe.ArgumentError, match="two columns are called 'a'"):
         InvariantRegressor(epochs=1).fit(pandas.DataFrame(X, columns=["a", "a"]), b)
+
+
+def test_equal_labels_in_another_order_are_refused():
+    pandas = pytest.importorskip("pandas")
+    random = np.random.default_rng(0)
+    X = pandas.DataFrame(random.normal(size=(40, 2)), columns=["a", "b"])
+    z = X["a"].iloc[::-1]
+    label = np.where(X["b"] > 0, "yes", "no")
+    for fit in (lambda **k: InvariantRegressor(1.0, epochs=1).fit(X, X["b"], **k), lambda **k: InvariantClassifier(1.0, epochs=1).fit(X, label, **k)):
+        for name in ("invariant_to", "given", "sample_weight"):
+            with pytest.raises(circe.DataError, match=f"X and {name} have the same labels in another order"):
+                fit(**{name: z})
+    with pytest.raises(circe.DataError, match="X and y have"):
+        InvariantRegressor(1.0).fit(X, z)
+    model = InvariantRegressor(epochs=1).fit(X, X["b"])
+    with pytest.raises(circe.DataError, match="X and invariant_to have"):
+        circe.sklearn.dependence_scorer()(model, X, X["b"], invariant_to=z)

@@ -94,6 +94,28 @@ def test_formulas(name, brute, method):
     assert measured(name, W, **how).value == pytest.approx(brute(), rel=1e-9)
 
 
+def test_gcm():
+    """The definition: weighted regressions and means, and as many rows as equal weights would need."""
+    kept, w = normalised()
+    D = np.sqrt(w)
+    scaled = D[:, None] * gram(Y[kept], WIDTHS["y"]) * D
+    left = np.linalg.solve(scaled + 0.1 * np.eye(len(w)), 0.1 * np.c_[X, Z][kept] * D[:, None]) / D[:, None]
+    R = left[:, :2] * left[:, 2:]
+    mean = w @ R / w.sum()
+    T = w.sum() / np.sqrt((w**2).sum()) * mean / np.sqrt(w @ (R - mean) ** 2 / w.sum())
+    how = dict(sigma2_y=WIDTHS["y"], ridge=0.1)
+    assert circe.gcm(X, Y, Z, weights=W, **how).value == pytest.approx(abs(T).max(), rel=1e-9)
+    assert circe.gcm(X, Y, Z, weights=W, combine="squares", **how).value == pytest.approx((T**2).sum(), rel=1e-9)
+    found = circe.gcm(X, Y, Z, weights=W, grad=True, **how)
+    assert found.n == kept.sum() and not found.grad[~kept].any()
+    design = np.c_[np.ones(len(w)), Y[kept]] * D[:, None]
+    left = np.c_[X, Z][kept] - np.c_[np.ones(len(w)), Y[kept]] @ np.linalg.lstsq(design, np.c_[X, Z][kept] * D[:, None], rcond=None)[0]
+    R = left[:, :2] * left[:, 2:]
+    mean = w @ R / w.sum()
+    T = w.sum() / np.sqrt((w**2).sum()) * mean / np.sqrt(w @ (R - mean) ** 2 / w.sum())
+    assert circe.gcm(X, Y, Z, weights=W, regression="linear").value == pytest.approx(abs(T).max(), rel=1e-9)
+
+
 def test_weighted_ridge_regression():
     kept, w = normalised()
     K = gram(Y[kept], 0.5)
@@ -136,9 +158,83 @@ def test_refusals(weights, error, text):
         circe.hsic(X, Z, weights=weights)
     with pytest.raises(circe.CirceError):
         circe.ConditionalMean().fit(Y, Z, weights=weights)
-    with pytest.raises(TypeError):
-        circe.gcm(X, Y, Z, weights=W)
+    with pytest.raises(error, match=text):
+        circe.gcm(X, Y, Z, weights=weights)
+    assert circe.gcm(X, Y, Z).n == N
+    with pytest.raises(circe.ArgumentError, match="all rows at once"):
+        circe.blocks("hsic", X, None, Z, weights=W)
     assert circe.hsic(X, Z).n == N  # nothing stays behind
+
+
+# ---- losses
+
+def batch(repeats=None):
+    """x, y, z, and weights: whole ones, or the rows that they repeat."""
+    w = np.array([0, 1, 2, 3] * (N // 4)) if repeats is None else repeats
+    rows = np.repeat(np.arange(N), w)
+    return (X, Y, Z, w), (X[rows], Y[rows], Z[rows]), rows
+
+
+def mean_of_y():
+    random = np.random.default_rng(4)
+    y = random.normal(size=200)
+    return circe.ConditionalMean(sigma2_y=0.5, sigma2_z=0.7, ridge=0.1).fit(y, y + 0.5 * random.normal(size=200))
+
+
+def test_losses_of_pytorch():
+    torch = pytest.importorskip("torch")
+    import circe.torch
+
+    (x, y, z, w), (xs, ys, zs), rows = batch()
+    n, total, mean = (w > 0).sum(), w.sum(), mean_of_y()
+    linear = circe.ConditionalMean(kernel_z="linear", sigma2_y=0.5, ridge=0.1).fit(Y[::-1].copy(), Z[::-1].copy())
+    losses = circe.torch
+    of = lambda loss, *data, **more: loss(*(torch.tensor(v, requires_grad=i == 0) for i, v in enumerate(data)), **more)  # noqa: E731
+    gcm = total / np.sqrt((w**2).sum() * total)  # GCM's sqrt(n)
+    forms = [(lambda r: losses.CirceLoss(mean, sigma2_x=1.0, estimator="biased"), 0.1, n / (n - 1) * (total - 1) / total, True),
+             (lambda r: losses.CirceLoss(mean, sigma2_x=1.0, estimator="centered"), 0.1, n / (n - 1) * (total - 1) / total, True),
+             (lambda r: losses.HSICLoss(sigma2_x=1.0, sigma2_z=0.7, estimator="biased"), 0.1, 1.0, False),
+             (lambda r: losses.HSCICLoss(sigma2_x=1.0, sigma2_y=0.5, sigma2_z=0.7, ridge=r), 0.1, 1.0, True),
+             (lambda r: losses.HSCICLoss(mean=mean, sigma2_x=1.0, ridge=r), 0.1, 1.0, True),
+             (lambda r: losses.GCMLoss(regression="linear", combine="squares"), 0.1, gcm**2, True),
+             (lambda r: losses.GCMLoss(sigma2_y=0.5, ridge=r, combine="max"), 0.1, gcm, True)]
+    for make, ridge, factor, with_y in forms:
+        data, copies = ((x, y, z), (xs, ys, zs)) if with_y else ((x, z), (xs, zs))
+        points = [torch.tensor(v, requires_grad=i == 0) for i, v in enumerate(data)]
+        again = [torch.tensor(v, requires_grad=i == 0) for i, v in enumerate(copies)]
+        value = make(ridge * n / total)(*points, weights=torch.tensor(w))
+        repeated = factor * make(ridge)(*again)
+        value.backward()
+        repeated.backward()
+        assert value.item() == pytest.approx(repeated.item(), rel=1e-9)
+        sums = np.zeros_like(x)
+        np.add.at(sums, rows, again[0].grad.numpy())
+        np.testing.assert_allclose(points[0].grad.numpy(), sums, atol=1e-8 * abs(sums).max())
+    loss = losses.CirceLoss(mean, sigma2_x=1.0)  # ustat has other pairs than copies
+    found = of(loss, x, y, z, weights=w)
+    assert found.item() == pytest.approx(circe.circe(x, y, z, mean, sigma2_x=1.0, weights=w).value, rel=1e-9)
+    assert of(loss, x, y, z, weights=w).item() == found.item() != of(loss, x, y, z).item()  # nothing stays behind
+    features = losses.CirceLoss(mean.residual_features(Y, Z), sigma2_x=1.0)
+    assert of(features, x, index=torch.arange(N), weights=w).item() == pytest.approx(found.item(), rel=1e-9)
+    narrow = of(loss, x.astype(np.float32), y, z, weights=torch.tensor(w, dtype=torch.float16)[:, None])
+    assert narrow.dtype == torch.float32 and narrow.item() == pytest.approx(found.item(), rel=1e-5)
+    of(losses.GCMLoss(mean=linear), x, y, z, weights=w)
+    few = np.eye(N)[:3].sum(0)
+    with pytest.warns(losses.SmallBatchWarning, match="3 rows is too small"):
+        points = [torch.tensor(v, requires_grad=i == 0) for i, v in enumerate((x, y, z))]
+        value = loss(*points, weights=few)
+        value.backward()
+    assert value.item() == 0 and not points[0].grad.any()
+    with pytest.raises(circe.ShapeError, match="at least 4 rows"):
+        of(losses.CirceLoss(mean, small_batch="refuse"), x, y, z, weights=few)
+    for bad, error, text in ((w[:-1], circe.ShapeError, "60 rows"), (-torch.tensor(w), circe.DataError, "row 1 is -1"),
+                             (torch.full((N,), float("nan")), circe.DataError, "row 0 is nan"), (["a"] * N, circe.DTypeError, "text"),
+                             (torch.ones(N, requires_grad=True), circe.ArgumentError, "detach"), (torch.ones(N, 2), circe.ShapeError, "60 rows")):
+        with pytest.raises(error, match=text):
+            of(loss, x, y, z, weights=bad)
+    if hasattr(torch.library, "custom_op"):
+        compiled = torch.compile(lambda x, y, z, w: loss(x, y, z, weights=w), fullgraph=True, backend="eager")
+        assert compiled(torch.tensor(x), torch.tensor(y), torch.tensor(z), torch.tensor(w)).item() == found.item()
 
 
 # ---- audits
@@ -170,6 +266,46 @@ def test_audit_is_that_of_repeated_rows():
         assert one["upper"] - one["lower"] > other["upper"] - other["lower"]  # copies are not more data
     assert weighted.n == (columns["w"] > 0).sum()
     assert weighted.results["weights"]["sum"] == pytest.approx(columns["w"].sum())
+
+
+def weighted_gaps(audit):
+    return [(finding.notion, gap["gap"]) for finding in audit.findings for gap in finding.gaps]
+
+
+def test_groups_of_numbers_have_equal_weight():
+    """An attribute, and a column given, that are numbers: they are cut where repeated rows are."""
+    columns = table()
+    columns["age"] = np.random.default_rng(2).normal(size=300) + columns["repaid"]
+    copies = np.repeat(np.arange(300), np.rint(columns["w"] / 0.7).astype(int))
+    repeated = {name: values[copies] for name, values in columns.items()}
+    for options in ({"sensitive": "age"}, {"sensitive": "sex", "given": "age"}):
+        how = {"prediction": "score", "target": "repaid", "notion": "independence", "calibrate": 0, **options}
+        one, other = circe.audit(columns, weights="w", **how), circe.audit(repeated, **how)
+        if "given" not in options:  # given numbers are regressed on, with a ridge that is chosen (see below)
+            np.testing.assert_allclose([gap for _, gap in weighted_gaps(one)], [gap for _, gap in weighted_gaps(other)], rtol=1e-9)
+        rates = [gap["gap"] for gap in one.findings[0].gaps if "rate" in gap["of"]]
+        np.testing.assert_allclose(rates, [gap["gap"] for gap in other.findings[0].gaps if "rate" in gap["of"]], rtol=1e-9)
+        assert rates
+
+
+def test_calibration_gap_of_chosen_regressions():
+    """The outcome is regressed on the prediction, and leave-one-out of repeated rows leaves their copies in: it takes too
+    small a ridge. With the weighted one's choice, repeated rows have its gap."""
+    columns = table()
+    y, s, w = columns["repaid"].astype(float), columns["score"], np.rint(columns["w"] / 0.7)
+    copies, n, total = np.repeat(np.arange(300), w.astype(int)), (w > 0).sum(), w.sum()
+    chosen = circe.ConditionalMean(kernel_z="linear").fit(s, y - np.average(y, weights=w), weights=w)
+    again = circe.ConditionalMean(kernel_z="linear", sigma2_y=chosen.sigma2_y_, ridge=chosen.ridge_ * total / n)
+    again.fit(s[copies], (y - np.average(y, weights=w))[copies])
+    left = (y - np.average(y, weights=w))[copies] - again.predict(s[copies])[:, 0]
+    scores, counts = np.unique(s[copies], return_counts=True)
+    last = [scores[np.argmin(abs(np.cumsum(counts) - share * total))] for share in (0.2, 0.4, 0.6, 0.8)]
+    levels = np.searchsorted(last, s[copies])
+    men = columns["sex"][copies] == "m"
+    gap = sum((levels == k).mean() * abs(left[(levels == k) & men].mean() - left[(levels == k) & ~men].mean()) for k in range(5))
+    audit = circe.audit(columns, prediction="score", target="repaid", sensitive="sex", notion="sufficiency", calibrate=0, weights="w")
+    found = {gap["of"]: gap["gap"] for gap in audit.findings[0].gaps}
+    assert found["calibration"] == pytest.approx(gap, rel=1e-6)
 
 
 def test_audit_as_scikit_learn():

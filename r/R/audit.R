@@ -1,10 +1,11 @@
 # Audits: does a prediction depend on sensitive attributes, once the outcome is known?
 
-circe_audit <- function(data, prediction, target, sensitive, ..., na.action = getOption("na.action", "na.omit"), report = NULL,
-                        seed = 0, threads = getOption("circe.threads", 0L)) {
+circe_audit <- function(data, prediction, target, sensitive, ..., given = NULL, weights = NULL,
+                        na.action = getOption("na.action", "na.omit"), report = NULL, seed = 0, threads = getOption("circe.threads", 0L)) {
   call <- match.call()
   frame_or_refuse(data, call)
-  roles <- list(prediction = prediction, target = target, sensitive = sensitive)
+  roles <- list(prediction = prediction, target = target, sensitive = sensitive, given = given, weights = weights)
+  roles <- roles[!vapply(roles, is.null, NA)]
   wanted <- unique(unlist(Map(function(names, role) columns_named(names, role, data, call), roles, names(roles))))
   complete <- complete_rows(data[wanted], na.action, call)
   columns <- columns_of(as.list(data[complete, wanted, drop = FALSE]), "categories", call)

@@ -4,19 +4,19 @@ measures <- c("circe", "circe-spectral", "hsic", "hscic", "gcm", "kci", "nocco",
 
 circe_measure <- function(x, ...) UseMethod("circe_measure")
 
-circe_measure.formula <- function(formula, data, measure = "circe", ..., subset, na.action, ordered = c("scores", "categories"),
+circe_measure.formula <- function(formula, data, measure = "circe", ..., subset, weights, na.action, ordered = c("scores", "categories"),
                                   seed = 0, threads = getOption("circe.threads", 0L)) {
   call <- called("circe_measure", match.call())
   found <- variables_of_formula(formula, if (missing(data)) NULL else data, call, parent.frame())
   measure_found(found, measure, list(...), match.arg(ordered), seed, threads, call)
 }
 
-circe_measure.default <- function(x, z, y = NULL, measure = "circe", ..., na.action = getOption("na.action", "na.omit"),
-                                  ordered = c("scores", "categories"), seed = 0, threads = getOption("circe.threads", 0L)) {
+circe_measure.default <- function(x, z, y = NULL, measure = "circe", ..., weights = NULL,
+                                  na.action = getOption("na.action", "na.omit"), ordered = c("scores", "categories"), seed = 0, threads = getOption("circe.threads", 0L)) {
   call <- called("circe_measure", match.call())
   if (missing(x) || missing(z)) refuse(call, "x and z are needed, and y for all measures but hsic.")
   labels <- list(x = deparse1(substitute(x)), z = deparse1(substitute(z)), y = if (!is.null(y)) deparse1(substitute(y)))
-  found <- variables_of_values(x, z, y, NULL, na.action, labels, call)
+  found <- variables_of_values(x, z, y, weights, na.action, labels, call)
   measure_found(found, measure, list(...), match.arg(ordered), seed, threads, call)
 }
 

@@ -16,7 +16,7 @@ schema <- function(job) {
 own_options <- list(
   test = c("x", "y", "z", "data", "columns_x", "columns_y", "columns_z", "categories", "na", "decimal", "missing", "weights",
            "auxiliary_y", "auxiliary_z"),
-  measure = c("x", "y", "z", "data", "columns_x", "columns_y", "columns_z", "categories", "na", "decimal", "missing", "model",
+  measure = c("x", "y", "z", "data", "columns_x", "columns_y", "columns_z", "categories", "na", "decimal", "missing", "weights", "model",
               "holdout_y", "holdout_z", "holdout_data", "grad"),
   audit = c("data", "categories", "na", "decimal", "missing"),
   train = c("data", "categories", "na", "decimal", "missing"),

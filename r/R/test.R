@@ -33,11 +33,6 @@ test_found <- function(found, method, options, ordered, seed, threads, call) {
   method <- one_of(method, c(names(test_methods), "all"), "method", call)
   table <- table_of(found, ordered, call)
   texts <- option_texts("test", c(options, list(seed = seed_of(seed, call))), call)
-  if (!is.null(found$weights)) {
-    name <- make.unique(c(names(table$columns), "(weights)"))[length(table$columns) + 1]
-    table$columns[[name]] <- as.double(found$weights)
-    texts <- c(texts, weights = name)
-  }
   result <- run("test", method, table$columns, c(texts, table$options), threads, call)
   if (method != "all") return(htest_of(result, found, result))
   tests <- lapply(result$tests, htest_of, found = found, whole = result)

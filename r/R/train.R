@@ -1,11 +1,11 @@
 # Training of predictors whose output does not depend on some columns given others, and their predictions.
 
-circe_train <- function(data, features, target, invariant_to = NULL, given = NULL, gamma = NULL, ...,
+circe_train <- function(data, features, target, invariant_to = NULL, given = NULL, gamma = NULL, ..., row_weights = NULL,
                         na.action = getOption("na.action", "na.omit"), report = NULL, seed = 0,
                         threads = getOption("circe.threads", 0L)) {
   call <- match.call()
   frame_or_refuse(data, call)
-  roles <- list(features = features, target = target, invariant_to = invariant_to, given = given)
+  roles <- list(features = features, target = target, invariant_to = invariant_to, given = given, row_weights = row_weights)
   roles <- roles[!vapply(roles, is.null, NA)]
   wanted <- unique(unlist(Map(function(names, role) columns_named(names, role, data, call), roles, names(roles))))
   complete <- complete_rows(data[wanted], na.action, call)

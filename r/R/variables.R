@@ -108,7 +108,7 @@ variables_of_values <- function(x, z, y, weights, na.action, labels, call) {
 
 plain <- function(values) if (is.object(values) && !is.factor(values)) unclass(values) else values
 
-# The columns of one table, and the options that say which is what.
+# The columns of one table, with the weights of its rows, and the options that say which is what.
 table_of <- function(found, ordered, call) {
   vectors <- do.call(c, unname(found$variables))
   columns <- columns_of(vectors, ordered, call)
@@ -122,5 +122,12 @@ table_of <- function(found, ordered, call) {
   ends <- cumsum(lengths(found$variables))
   options <- mapply(function(first, last) listed(names(columns)[first:last]), c(0, ends[-length(ends)]) + 1, ends)
   names(options) <- names(found$variables)
+  if (!is.null(found$weights)) {
+    if (!is.numeric(found$weights) && !is.logical(found$weights))
+      refuse(call, "'weights' is ", described(found$weights), "; it must contain numbers.")
+    name <- make.unique(c(names(columns), "(weights)"))[length(columns) + 1]
+    columns[[name]] <- as.double(found$weights)
+    options <- c(options, weights = name)
+  }
   list(columns = columns, options = options)
 }

@@ -20,6 +20,18 @@ check_refused(circe_audit(d, "scroe", "repaid", "sex"), "'prediction' names 'scr
 check_refused(circe_audit(as.matrix(d["age"]), "score", "repaid", "sex"), "it must be a data frame")
 check_refused(circe_audit(d, "score", "repaid", "sex", fail_if = "kpcc>1"), "kpcc")
 
+# ---- weights, and columns that are given
+d$w <- rep(c(0, 1, 2), 300)
+copies <- d[rep(1:n, d$w), ]
+weighted <- circe_audit(d, "score", "repaid", "sex", weights = "w", calibrate = 0, draws = 200)
+repeated <- circe_audit(copies, "score", "repaid", "sex", calibrate = 0, draws = 200)
+rates <- c("selection_rate", "true_positive_rate", "false_positive_rate", "precision", "accuracy")
+check_near(unlist(weighted$groups[rates]), unlist(repeated$groups[rates]), 1e-9, "weighted rates")
+check_near(weighted$gaps$gap, repeated$gaps$gap, 1e-9, "weighted gaps")
+stopifnot(weighted$n == 600, nrow(circe_audit(d, "score", "repaid", "sex", given = "group", calibrate = 0, draws = 200)$findings) == 1)
+check_refused(circe_audit(d, "score", "repaid", "sex", weights = "v"), "'weights' names 'v', which is not a column")
+check_refused(circe_audit(d, "score", "repaid", "sex", weights = "sex"), "one column of numbers")
+
 # ---- training and prediction
 fitted <- circe_train(d, c("quality", "sex"), "score", invariant_to = "sex", given = "quality", gamma = 100, epochs = 5)
 p <- predict(fitted, d)
@@ -33,6 +45,8 @@ unseen <- transform(d[1:3, ], sex = factor(c("f", "x", "m")))
 check_refused(predict(fitted, unseen), "row 2, column 'sex' is 'x', which did not occur in training")
 check_refused(predict(fitted, d["age"]), "'features' names 'quality'")
 check_refused(predict(fitted, d, type = "class"), "the target of this model is a number")
+heavy <- circe_train(d, c("quality", "sex"), "score", invariant_to = "sex", given = "quality", gamma = 100, epochs = 5, row_weights = "w")
+stopifnot(!identical(predict(heavy, d), p))
 check_refused(circe_train(d, "quality", "score", gama = 3), "Did you mean 'gamma'?")
 check_refused(circe_train(d, "quality", "score", invariant_to = "sex", gamma = -1), "gamma")
 classes <- circe_train(d, c("quality", "age"), "group", regularizer = "none", epochs = 3)

@@ -13,6 +13,21 @@ check_refused(circe_measure(guilty ~ z | y, d, "circle"), "it must be one of \"c
 check_refused(circe_measure(guilty ~ z, d, "circe"), "y")
 check_refused(circe_measure(guilty ~ z | y, d, estimator = "best"), "'estimator' is \"best\"; it must be one of \"biased\"")
 
+# ---- weights: those of repeated rows, to 1e-9, by formula and by values
+d$w <- rep(0:3, length.out = 300)
+copies <- d[rep(1:300, d$w), ]
+for (how in list(list("hsic", estimator = "biased"), list("kpc", sigma2_y = 1))) {
+  of <- function(...) as.numeric(do.call(circe_measure, c(list(...), how[[1]], how[-1], sigma2_x = 1, sigma2_z = 1)))
+  weighted <- of(guilty ~ z | y, d, weights = d$w)
+  check_near(weighted, of(guilty ~ z | y, copies), 1e-9, how[[1]])
+  stopifnot(identical(weighted, of(d$guilty, d$z, d$y, weights = d$w)), weighted != of(guilty ~ z | y, d))
+}
+stopifnot(identical(as.numeric(circe_measure(guilty ~ z | y, d, "gcm", weights = w)),
+                    as.numeric(circe_measure(guilty ~ z | y, d, "gcm", weights = 2 * w))))
+check_refused(circe_measure(guilty ~ z | y, d, "kpc", weights = -w), "at least 0")
+check_refused(circe_measure(d$guilty, d$z, d$y, "kpc", weights = d$w[-1]), "weights has 299")
+check_refused(circe_measure(guilty ~ z | y, d, "kpc", weights = as.character(w)), "weights")
+
 # ---- the dense formulas, in float64: 1e-9, as in C
 golden <- Sys.getenv("CIRCE_GOLDEN")
 read_npy <- function(path) {

@@ -72,17 +72,29 @@ static const struct {
     circe_estimator estimator;
     double power;   /* of n / N: what a repeated value has in comparison */
     bool corrected; /* by B / (B - 1) */
-} statistics[] = {
-    {CIRCE_MEASURE_CIRCE, CIRCE_BIASED, 0, true},           {CIRCE_MEASURE_CIRCE, CIRCE_CENTERED, 0, true},
-    {CIRCE_MEASURE_CIRCE_SPECTRAL, CIRCE_BIASED, 0, false}, {CIRCE_MEASURE_HSIC, CIRCE_BIASED, 0, false},
-    {CIRCE_MEASURE_HSCIC, CIRCE_BIASED, 0, false},          {CIRCE_MEASURE_KCI, CIRCE_BIASED, 1, false},
-    {CIRCE_MEASURE_NOCCO, CIRCE_BIASED, 0, false},          {CIRCE_MEASURE_KPC, CIRCE_BIASED, 0, false}};
+} statistics[] = {{CIRCE_MEASURE_CIRCE, CIRCE_BIASED, 0, true},
+                  {CIRCE_MEASURE_CIRCE, CIRCE_CENTERED, 0, true},
+                  {CIRCE_MEASURE_CIRCE_SPECTRAL, CIRCE_BIASED, 0, false},
+                  {CIRCE_MEASURE_HSIC, CIRCE_BIASED, 0, false},
+                  {CIRCE_MEASURE_HSCIC, CIRCE_BIASED, 0, false},
+                  {CIRCE_MEASURE_KCI, CIRCE_BIASED, 1, false},
+                  {CIRCE_MEASURE_NOCCO, CIRCE_BIASED, 0, false},
+                  {CIRCE_MEASURE_KPC, CIRCE_BIASED, 0, false},
+                  {CIRCE_MEASURE_GCM, CIRCE_BIASED, 0, false}};
 
 static const circe_method methods[] = {CIRCE_METHOD_DENSE, CIRCE_METHOD_LOWRANK};
+
+/* How many rows of equal weight count as much as these: n in GCM's sqrt(n). */
+static double effective(const sample *s) {
+    double squares = 0.0;
+    for (int64_t i = 0; i < N; i++) squares += s->w[i] * s->w[i];
+    return (double)s->n * (double)s->n / squares;
+}
 
 /* What the value of the repeated rows must be multiplied by. */
 static double factor_of(const sample *s, int64_t k) {
     double n = (double)s->positive, all = (double)s->n, factor = pow(n / all, statistics[k].power);
+    if (statistics[k].kind == CIRCE_MEASURE_GCM) return sqrt(effective(s) / all);
     return statistics[k].corrected ? factor * (n / (n - 1)) / (all / (all - 1)) : factor;
 }
 
@@ -108,6 +120,65 @@ static void repeated_rows(void **state) {
         }
 }
 
+/* GCM in all its forms: either regression, on itself, on a batch before that has weights of its own, and z on a
+ * holdout; value, gradient and table. The repeated rows, before too, have a larger ridge (see above). Products of
+ * nearly proportional residuals take another way through the code: mean^2 exceeds their variance a thousandfold. */
+static void gcm_forms(void **state) {
+    (void)state;
+    const sample s = draw();
+    double ridge = 0.3, share = (double)s.positive / (double)s.n, v[N];
+    int64_t of[N * COPIES], n = 0, positive = 0;
+    circe_mat x0 = test_normal(6, N, 2), y0 = test_normal(7, N, 1), flat = test_normal(8, N, 1);
+    for (int64_t i = 0; i < N; i++) {
+        v[i] = (double)((i + 1) % (COPIES + 1));
+        positive += v[i] > 0;
+        test_set(&flat, i, 0, 100.0 + (i % 2 == 0 ? 1.0 : -1.0) + 1e-2 * test_at(&flat, i, 0));
+        for (int64_t k = 0; k < (int64_t)v[i]; k++) of[n++] = i;
+    }
+    circe_mat X0 = test_rows(&x0, of, n), Y0 = test_rows(&y0, of, n), Flat = test_rows(&flat, s.of, s.n);
+    circe_kernel *kernel = test_kernel(s.context, "gaussian(0.5)");
+    circe_cme *linear = test_fit(s.context, &s.y, &s.z, "gaussian(0.5)", "linear", NULL);
+    circe_workspace *weighted = test_workspace(s.context), *plain = test_workspace(s.context);
+    double before = ridge * (double)positive / (double)n, scale = sqrt(effective(&s) / (double)s.n);
+    for (int form = 0; form < 16; form++)
+        for (int combine = CIRCE_GCM_MAX; combine <= CIRCE_GCM_LOGSUMEXP; combine++) {
+            circe_gcm_options a, b;
+            bool close = form >= 8, previous = form & 2;
+            circe_mat x = close ? flat : s.x, X = close ? Flat : s.X, z = close ? flat : s.z, Z = close ? Flat : s.Z;
+            if (close && (previous || form & 4)) continue;
+            circe_gcm_options_init(&a);
+            a.regression = form & 1 ? CIRCE_GCM_LINEAR : CIRCE_GCM_KERNEL;
+            a.combine = combine;
+            if (form & 4) a.holdout = linear;
+            b = a;
+            /* What regresses x on the batch before does not regress on the batch, unless z does. */
+            a.batch.ridge = previous ? before : ridge * share;
+            b.batch.ridge = ridge;
+            if (previous) {
+                if (!a.holdout && a.regression == CIRCE_GCM_KERNEL) continue; /* two ridges in one call */
+                a.previous_x = &x0, a.previous_y = &y0, a.previous_weights = v;
+                b.previous_x = &X0, b.previous_y = &Y0;
+            }
+            b.sharpness = scale; /* log(mean cosh(beta T)) / beta */
+            double value, repeated;
+            circe_mat g = test_zeros(N, x.cols, CIRCE_FLOAT64), G = test_zeros(s.n, x.cols, CIRCE_FLOAT64);
+            circe_mat sums = test_zeros(N, x.cols, CIRCE_FLOAT64), t = test_zeros(x.cols, 1, CIRCE_FLOAT64);
+            circe_mat T = test_zeros(x.cols, 1, CIRCE_FLOAT64);
+            assert_ok(circe_workspace_set_weights(weighted, s.w, N));
+            assert_ok(circe_measure_gcm(weighted, kernel, &x, &s.y, &z, &a, &value, &g));
+            assert_ok(circe_gcm_table(weighted, kernel, &x, &s.y, &z, &a, &t));
+            assert_ok(circe_measure_gcm(plain, kernel, &X, &s.Y, &Z, &b, &repeated, &G));
+            assert_ok(circe_gcm_table(plain, kernel, &X, &s.Y, &Z, &b, &T));
+            assert_near(value, scale * repeated, 1e-9, fabs(value));
+            for (int64_t c = 0; c < x.cols; c++)
+                assert_near(test_at(&t, c, 0), scale * test_at(&T, c, 0), 1e-9, fabs(value));
+            for (int64_t i = 0; i < s.n; i++)
+                for (int64_t c = 0; c < x.cols; c++)
+                    test_set(&sums, s.of[i], c, test_at(&sums, s.of[i], c) + scale * test_at(&G, i, c));
+            assert_mat_near(&g, &sums, close ? 1e-6 : 1e-8);
+        }
+}
+
 /* Equal weights, whatever they are, and rows of weight 0: as without them. */
 static void equal_and_zero(void **state) {
     (void)state;
@@ -125,7 +196,6 @@ static void equal_and_zero(void **state) {
         for (int64_t e = 0; e < COUNT(all); e++)
             for (int64_t m = 0; m < COUNT(methods); m++) {
                 circe_measure_kind of = (circe_measure_kind)kind;
-                if (of == CIRCE_MEASURE_GCM) continue;
                 if (of == CIRCE_MEASURE_HSIC ? all[e] == CIRCE_DEBIASED || all[e] == CIRCE_CENTERED
                                              : of != CIRCE_MEASURE_CIRCE && e > 0)
                     continue;
@@ -187,7 +257,7 @@ static void finite_differences(void **state) {
     const sample s = draw();
     static const circe_measure_kind kinds[] = {
         CIRCE_MEASURE_CIRCE, CIRCE_MEASURE_CIRCE_SPECTRAL, CIRCE_MEASURE_HSIC, CIRCE_MEASURE_HSCIC,
-        CIRCE_MEASURE_KCI,   CIRCE_MEASURE_NOCCO,          CIRCE_MEASURE_KPC};
+        CIRCE_MEASURE_KCI,   CIRCE_MEASURE_NOCCO,          CIRCE_MEASURE_KPC,  CIRCE_MEASURE_GCM};
     const double step = 1e-5;
     double w[N];
     for (int64_t i = 0; i < N; i++) w[i] = i == 3 ? 0 : 0.1 + (double)(i * i % 13);
@@ -275,7 +345,8 @@ static void leave_one_out(void **state) {
 static void bound_rows(void **state) {
     (void)state;
     const sample s = draw();
-    static const circe_measure_kind kinds[] = {CIRCE_MEASURE_CIRCE, CIRCE_MEASURE_HSIC, CIRCE_MEASURE_HSCIC};
+    static const circe_measure_kind kinds[] = {CIRCE_MEASURE_CIRCE, CIRCE_MEASURE_HSIC, CIRCE_MEASURE_HSCIC,
+                                               CIRCE_MEASURE_GCM};
     int64_t rows[24];
     double w[24], expected, value;
     for (int64_t i = 0; i < 24; i++) rows[i] = (i * 7) % N, w[i] = s.w[rows[i]];
@@ -305,6 +376,38 @@ static void bound_rows(void **state) {
         }
 }
 
+/* In a data set GCM regresses x on the batch before, with the weights that its rows have; a batch of which fewer than
+ * four rows count is passed over. */
+static void batch_before(void **state) {
+    (void)state;
+    const sample s = draw();
+    enum { B = 20 };
+    int64_t first[B], second[B], none[] = {4, 13, 22, 31};
+    double w[2][B], value, expected;
+    for (int64_t i = 0; i < B; i++) first[i] = i, second[i] = B + i, w[0][i] = s.w[i], w[1][i] = s.w[B + i];
+    circe_mat x0 = test_rows(&s.x, first, B), y0 = test_rows(&s.y, first, B), few = test_rows(&s.x, none, 4);
+    circe_mat x = test_rows(&s.x, second, B), y = test_rows(&s.y, second, B), z = test_rows(&s.z, second, B);
+    circe_workspace *workspace = test_workspace(s.context);
+    circe_measure_options o;
+    circe_measure *m = NULL;
+    circe_gcm_options g;
+    double ridge = 0.1;
+    circe_measure_options_init(&o, CIRCE_MEASURE_GCM);
+    o.kernel_y = "gaussian(0.5)", o.ridge = &ridge, o.n_ridge = 1, o.dtype = CIRCE_FLOAT64;
+    assert_ok(circe_measure_create(s.context, &o, &m));
+    assert_ok(circe_measure_set_weights(m, s.w, N));
+    assert_ok(circe_measure_bind(m, &s.y, &s.z));
+    assert_ok(circe_measure_evaluate(m, first, B, &x0, &value, NULL));
+    assert_ok(circe_measure_evaluate(m, none, 4, &few, &value, NULL));
+    assert_ok(circe_measure_evaluate(m, second, B, &x, &value, NULL));
+    circe_gcm_options_init(&g);
+    g.batch.ridge = ridge, g.previous_x = &x0, g.previous_y = &y0, g.previous_weights = w[0];
+    assert_ok(circe_workspace_set_weights(workspace, w[1], B));
+    assert_ok(circe_measure_gcm(workspace, test_kernel(s.context, "gaussian(0.5)"), &x, &y, &z, &g, &expected, NULL));
+    assert_near(value, expected, 1e-12, fabs(expected));
+    circe_measure_destroy(m);
+}
+
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static void refusals(void **state) {
@@ -320,7 +423,6 @@ static void refusals(void **state) {
     assert_refused(MEASURE(CIRCE_MEASURE_HSIC, zero), CIRCE_ERR_VALUE, "all weights are 0");
     assert_refused(MEASURE(CIRCE_MEASURE_HSIC, one), CIRCE_ERR_SHAPE, "needs at least 4 rows; there is 1");
     assert_refused(MEASURE(CIRCE_MEASURE_CIRCE, one), CIRCE_ERR_SHAPE, "needs at least 4 rows; there is 1");
-    assert_refused(MEASURE(CIRCE_MEASURE_GCM, s.w), CIRCE_ERR_UNSUPPORTED, "gcm takes no weights");
     const double bad[] = {-1, NAN, INFINITY};
     for (int64_t k = 0; k < COUNT(bad); k++) {
         memcpy(w, s.w, sizeof w);
@@ -364,4 +466,5 @@ static void huge_ratio(void **state) {
 }
 
 TEST_MAIN("weights", TEST(repeated_rows), TEST(equal_and_zero), TEST(unbiased_estimators), TEST(finite_differences),
-          TEST(mean_of_repeated_rows), TEST(leave_one_out), TEST(bound_rows), TEST(refusals), TEST(huge_ratio))
+          TEST(mean_of_repeated_rows), TEST(leave_one_out), TEST(bound_rows), TEST(batch_before), TEST(gcm_forms),
+          TEST(refusals), TEST(huge_ratio))

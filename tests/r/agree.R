@@ -34,6 +34,8 @@ same(circe_test(x ~ group | y, d)$p.value, asked("test", "kci", "--x", "x", "--z
 same(circe_test(x ~ z | group, d)$p.value, asked("test", "kci", "--x", "x", "--z", "z", "--y", "group")$p_value, "strata")
 same(circe_test(x ~ z | y, d, weights = w)$p.value,
      asked("test", "kci", "--x", "x", "--z", "z", "--y", "y", "--weights", "w")$p_value, "weights")
+same(as.numeric(circe_measure(x ~ z | y, d, "kpc", weights = w)),
+     asked("measure", "kpc", "--x", "x", "--z", "z", "--y", "y", "--weights", "w")$value, "measure, weights")
 for (measure in c("circe", "circe-spectral", "hsic", "hscic", "gcm", "kci", "nocco", "kpc")) {
   said <- asked("measure", measure, "--x", "x", "--z", "z", if (measure != "hsic") c("--y", "y"))
   same(as.numeric(circe_measure(x ~ z | y, d, measure)), said$value, paste("measure", measure))

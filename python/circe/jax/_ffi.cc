@@ -1,14 +1,15 @@
 // The losses as custom calls of XLA, on the CPU and on NVIDIA GPUs.
 //
 // A plan is what a loss computes: its kernels, its options, and the fitted objects of the Python side that it borrows. XLA's
-// programs name a plan by its number, and hand over buffers: x (n, d), then y and z, or the row numbers of a batch. Results are
-// the value, one float64, and where it is asked for the gradient, shaped as x.
+// programs name a plan by its number, and hand over buffers: x (n, d), then y and z, or the row numbers of a batch, and then, on
+// the CPU, perhaps the weights of the rows (n) as float64. Results are the value, one float64, and where it is asked for the gradient, shaped as x.
 //
 // Built by _ffi.py against the installed jaxlib's headers and circe's. libcirce itself is opened at run time, where Python has
 // loaded it. Calls come from XLA's own threads, without Python: one lock lets them in one by one, for they share a context.
 #include <dlfcn.h>
 
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,6 +30,7 @@ namespace ffi = xla::ffi;
 #define FUNCTIONS(X)                                                                                                          \
     X(circe_last_error) X(circe_context_options_init)                                                                                                       \
     X(circe_context_create) X(circe_context_destroy) X(circe_workspace_create) X(circe_workspace_destroy)                     \
+    X(circe_workspace_set_weights)                                                                                            \
     X(circe_kernel_parse) X(circe_kernel_destroy) X(circe_kernel_copy) X(circe_kernel_n_free) X(circe_kernel_n_factors) X(circe_kernel_bind) X(circe_kernel_bind_median) X(circe_cme_kernel_y) X(circe_batch_options_init) X(circe_gcm_options_init) \
     X(circe_measure_circe) X(circe_measure_circe_cached) X(circe_measure_hsic) X(circe_measure_hscic)                         \
     X(circe_measure_hscic_holdout) X(circe_measure_gcm)                                                                       \
@@ -158,19 +160,54 @@ circe_status on_cpu(const Plan &p, const circe_mat &x, const circe_mat &y, const
     return CIRCE_ERR_ARGUMENT;
 }
 
-ffi::Error points(std::int64_t number, ffi::AnyBuffer x, ffi::AnyBuffer y, ffi::AnyBuffer z, ffi::RemainingRets results) {
+// The weights of the rows of one call, where there are any.
+class Weights {
+  public:
+    explicit Weights(ffi::RemainingArgs &more) {
+        if (more.size() == 0) return;
+        auto buffer = *more.get<ffi::AnyBuffer>(0);
+        std::int64_t n = view(buffer).rows, positive = 0, zero = 0;
+        const double *weights = static_cast<const double *>(buffer.untyped_data());
+        for (std::int64_t i = 0; i < n; i++) {
+            positive += weights[i] > 0.0;
+            zero += weights[i] == 0.0;
+        }
+        nothing = positive < 4;  // what the estimators need
+        if (zero < n) status = circe.circe_workspace_set_weights(workspace, weights, n);
+    }
+    ~Weights() { circe.circe_workspace_set_weights(workspace, nullptr, 0); }
+    circe_status status = CIRCE_OK;
+    bool nothing = false;  // too few rows count: the loss is 0
+};
+
+void nothing(Results &out, bool with_grad) {
+    *out.value = 0.0;
+    if (!with_grad) return;
+    size_t size = out.grad.dtype == CIRCE_FLOAT64 ? 8 : 4;
+    std::memset(out.grad.data, 0, static_cast<size_t>(out.grad.rows * out.grad.cols) * size);
+}
+
+ffi::Error points(std::int64_t number, ffi::AnyBuffer x, ffi::AnyBuffer y, ffi::AnyBuffer z, ffi::RemainingArgs more,
+                  ffi::RemainingRets results) {
     std::lock_guard<std::mutex> guard(one);
     Plan *plan = find(number);
     if (plan == nullptr) return gone();
     Results out = results_of(results);
+    Weights weights(more);
+    if (weights.status != CIRCE_OK) return failure(weights.status);
+    if (weights.nothing) return nothing(out, results.size() > 1), ffi::Error::Success();
     return failure(on_cpu(*plan, view(x), view(y), view(z), out.value, results.size() > 1 ? &out.grad : nullptr));
 }
 
-ffi::Error rows(std::int64_t number, ffi::AnyBuffer x, ffi::Buffer<ffi::S64> index, ffi::RemainingRets results) {
+ffi::Error rows(std::int64_t number, ffi::AnyBuffer x, ffi::Buffer<ffi::S64> index, ffi::RemainingArgs more,
+                ffi::RemainingRets results) {
     std::lock_guard<std::mutex> guard(one);
     Plan *plan = find(number);
     if (plan == nullptr) return gone();
     Results out = results_of(results);
+    Weights weights(more);
+    if (weights.status != CIRCE_OK) return failure(weights.status);
+    if (weights.nothing) return nothing(out, results.size() > 1), ffi::Error::Success();
     circe_mat at = view(x);
     Owned<circe_kernel> own(nullptr, Destroy<circe_kernel>{&circe.circe_kernel_destroy});
     const circe_kernel *kernel = nullptr;
@@ -270,8 +307,13 @@ circe_status on_gpu(Plan &p, circe_cuda *cuda, const circe_mat &x, const circe_m
                                           value, grad);
 }
 
+ffi::Error without_weights() {
+    return ffi::Error(ffi::ErrorCode::kUnimplemented, "circe: a loss on a GPU takes no weights of rows; leave them out");
+}
+
 ffi::Error points_cuda(void *stream, std::int32_t device, ffi::ScratchAllocator scratch, std::int64_t number, ffi::AnyBuffer x,
-                       ffi::AnyBuffer y, ffi::AnyBuffer z, ffi::RemainingRets results) {
+                       ffi::AnyBuffer y, ffi::AnyBuffer z, ffi::RemainingArgs more, ffi::RemainingRets results) {
+    if (more.size() > 0) return without_weights();
     std::lock_guard<std::mutex> guard(one);
     Plan *plan = find(number);
     circe_cuda *cuda = nullptr;
@@ -299,7 +341,8 @@ circe_status features_on(Plan &p, circe_cuda *cuda, circe_mat *y, circe_mat *zet
 }
 
 ffi::Error rows_cuda(void *stream, std::int32_t device, ffi::ScratchAllocator scratch, std::int64_t number, ffi::AnyBuffer x,
-                     ffi::Buffer<ffi::S64> index, ffi::RemainingRets results) {
+                     ffi::Buffer<ffi::S64> index, ffi::RemainingArgs more, ffi::RemainingRets results) {
+    if (more.size() > 0) return without_weights();
     std::lock_guard<std::mutex> guard(one);
     Plan *plan = find(number);
     circe_cuda *cuda = nullptr;
@@ -380,16 +423,16 @@ extern "C" void circe_jax_forget(std::int64_t number) {
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(circe_jax_points, points,
                               ffi::Ffi::Bind().Attr<std::int64_t>("plan").Arg<ffi::AnyBuffer>().Arg<ffi::AnyBuffer>()
-                                  .Arg<ffi::AnyBuffer>().RemainingRets());
+                                  .Arg<ffi::AnyBuffer>().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(circe_jax_rows, rows,
                               ffi::Ffi::Bind().Attr<std::int64_t>("plan").Arg<ffi::AnyBuffer>().Arg<ffi::Buffer<ffi::S64>>()
-                                  .RemainingRets());
+                                  .RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(circe_jax_points_cuda, points_cuda,
                               ffi::Ffi::Bind().Ctx<ffi::PlatformStream<void *>>().Ctx<ffi::DeviceOrdinal>()
                                   .Ctx<ffi::ScratchAllocator>().Attr<std::int64_t>("plan").Arg<ffi::AnyBuffer>()
-                                  .Arg<ffi::AnyBuffer>().Arg<ffi::AnyBuffer>().RemainingRets());
+                                  .Arg<ffi::AnyBuffer>().Arg<ffi::AnyBuffer>().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(circe_jax_rows_cuda, rows_cuda,
                               ffi::Ffi::Bind().Ctx<ffi::PlatformStream<void *>>().Ctx<ffi::DeviceOrdinal>()
                                   .Ctx<ffi::ScratchAllocator>().Attr<std::int64_t>("plan").Arg<ffi::AnyBuffer>()
                                   .Arg<ffi::Buffer<ffi::S64>>()
-                                  .RemainingRets());
+                                  .RemainingArgs().RemainingRets());

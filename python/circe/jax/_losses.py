@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from .. import _codes, _native, errors
+from .. import _arrays, _codes, _native, errors
 from .._kernels import KernelLike
 from .._mean import ConditionalMean, ResidualFeatures
 from . import _ffi, _plans
@@ -24,6 +24,7 @@ except AttributeError:
 AxisName = Union[str, Tuple[str, ...], None]
 Sigma2 = Union[float, str, None]  # of the features: a number or "median"
 _SMALL = {"zero": 0, "refuse": 1}
+_LEAST = 4  # rows of positive weight, below which a loss is 0
 
 
 class SmallBatchWarning(UserWarning):
@@ -34,21 +35,26 @@ class SmallBatchWarning(UserWarning):
 
 
 def _called(plan: _plans.Plan, x, points, with_grad: bool):
-    """(value,) or (value, gradient); vmap calls it once for each batch."""
+    """(value,) or (value, gradient); vmap calls it once for each batch. points: y and z, or row numbers; then perhaps weights."""
     grad = (jax.ShapeDtypeStruct(x.shape, x.dtype),) if with_grad else ()
     if _ffi.shim() is None:
         shapes = (jax.ShapeDtypeStruct((), x.dtype), *grad)
         return jax.pure_callback(functools.partial(_in_python, plan, with_grad), shapes, x, *points, vmap_method="sequential")
-    with _x64():  # the library counts rows in int64, and writes the value as float64
-        points = (points[0].astype(np.int64),) if len(points) == 1 else points
-        call = jax.ffi.ffi_call("circe_rows" if len(points) == 1 else "circe_points", (jax.ShapeDtypeStruct((), np.float64), *grad),
+    with _x64():  # the library counts rows in int64, and has weights and the value as float64
+        own, weights = points[:plan.n_points], points[plan.n_points:]
+        own = (own[0].astype(np.int64),) if plan.by_rows else own
+        points = (*own, *(array.astype(np.float64) for array in weights))
+        call = jax.ffi.ffi_call("circe_rows" if plan.by_rows else "circe_points", (jax.ShapeDtypeStruct((), np.float64), *grad),
                                 vmap_method="sequential")
         value, *rest = call(x, *points, plan=np.int64(plan.number))
         return (value.astype(x.dtype), *rest)
 
 
 def _in_python(plan: _plans.Plan, with_grad: bool, x, *points):
-    value, grad = plan.call(*(np.asarray(array) for array in (x, *points)), with_grad)
+    x, *points = (np.asarray(array) for array in (x, *points))
+    own, (weights, *_) = points[:plan.n_points], (*points[plan.n_points:], None)
+    nothing = weights is not None and (weights == 0).sum() > len(weights) - _LEAST and (weights >= 0).all()
+    value, grad = (0.0, np.zeros_like(x)) if nothing else plan.call(x, *own, grad=with_grad, weights=weights)
     value = np.asarray(value, x.dtype)
     return (value, grad) if with_grad else (value,)
 
@@ -59,7 +65,8 @@ def _measure(plan: _plans.Plan, x, *points):
 
 
 def _forward(plan: _plans.Plan, x, *points):
-    for name, point in zip(("z", "y") if len(points) > 1 else (), reversed(points)):  # without a y, z replaces it
+    own = () if plan.by_rows else reversed(points[:plan.n_points])
+    for name, point in (*zip(("z", "y"), own), *zip(("weights",), points[plan.n_points:])):  # without a y, z replaces it
         if point.perturbed and jnp.issubdtype(point.value.dtype, jnp.floating):
             raise errors.ArgumentError(f"{name} is differentiated, but the loss has a gradient in x only: pass "
                                        f"jax.lax.stop_gradient({name})")
@@ -128,6 +135,19 @@ def _same_rows(x, **others) -> None:
             raise errors.ShapeError(f"x has {x.shape[0]} rows and {name} has {array.shape[0]}; they must be the same points")
 
 
+def _weights_of(weights, n: int) -> Tuple[Array, ...]:
+    if weights is None:
+        return ()
+    if not isinstance(weights, Array):
+        weights = _arrays.weights_of(weights, n)
+    if weights.shape not in ((n,), (n, 1)):
+        raise errors.ShapeError(f"weights has shape {weights.shape} and x has {n} rows; give one weight for each")
+    if jnp.issubdtype(weights.dtype, jnp.complexfloating):
+        raise errors.DTypeError(f"weights has dtype {weights.dtype}; it must contain real numbers")
+    weights = jnp.asarray(weights).reshape(n)
+    return (weights if jnp.issubdtype(weights.dtype, jnp.floating) else weights.astype(jnp.float32),)
+
+
 _told = set()
 
 
@@ -149,7 +169,9 @@ def _of_all(array, axis_name: AxisName):
     return array if axis_name is None else jax.lax.all_gather(array, axis_name, tiled=True)
 
 
-def _loss(name: str, plan: _plans.Plan, x, points: Tuple[Any, ...], least: int, small_batch: str, axis_name: AxisName) -> Array:
+def _loss(name: str, plan: _plans.Plan, x, points: Tuple[Any, ...], least: int, small_batch: str, axis_name: AxisName,
+          weights) -> Array:
+    points = (*points, *_weights_of(weights, x.shape[0]))
     x = _of_all(x, axis_name)
     points = tuple(_of_all(array, axis_name) for array in points)
     if _too_small(name, x.shape[0], least, small_batch):
@@ -162,7 +184,7 @@ def _loss(name: str, plan: _plans.Plan, x, points: Tuple[Any, ...], least: int, 
 
 def circe_loss(x, y=None, z=None, mean: Union[ConditionalMean, ResidualFeatures, None] = None, *, index=None,
                sigma2_x: Sigma2 = "median", kernel_x: KernelLike = "gaussian", estimator: str = "ustat",
-               axis_name: AxisName = None, small_batch: str = "zero") -> Array:
+               axis_name: AxisName = None, small_batch: str = "zero", weights=None) -> Array:
     """CIRCE of a batch: small if the features x say nothing about z that y does not.
 
     `mean` is the ConditionalMean of z given y, fitted on rows that are not used for training: circe_loss(x, y, z, mean). Or
@@ -173,6 +195,9 @@ def circe_loss(x, y=None, z=None, mean: Union[ConditionalMean, ResidualFeatures,
     axis_name: inside shard_map or pmap, the axes that the batch is split over. Then the loss covers the batches of all
     devices, and averaging the gradients of the parameters over the axes (lax.pmean) gives the correct gradient. A batch with
     fewer rows than the estimator needs gives a loss of 0, with one warning. small_batch="refuse" raises an error instead.
+
+    weights (n,): what each row counts, at least 0, on the CPU. Only their ratios matter, a row of weight 0 is left out, and with
+    fewer than 4 others the loss is 0.
 
     >>> import numpy as np, jax, circe
     >>> y, z = np.random.default_rng(0).normal(size=(2, 300))
@@ -197,14 +222,15 @@ def circe_loss(x, y=None, z=None, mean: Union[ConditionalMean, ResidualFeatures,
     else:
         if index is not None:
             raise errors.ArgumentError("index: with a ConditionalMean the loss takes y and z; give ResidualFeatures to take row numbers")
+        _arrays.same_order(y=y, z=z, weights=weights)
         points = _points(y, "y", x.dtype, mean), _points(z, "z", x.dtype, mean)
         _same_rows(x, y=points[0], z=points[1])
-    return _loss("circe_loss", plan, x, points, 4 if estimator == "ustat" else 2, small_batch, axis_name)
+    return _loss("circe_loss", plan, x, points, 4 if estimator == "ustat" else 2, small_batch, axis_name, weights)
 
 
 def hsic_loss(x, z, *, sigma2_x: Sigma2 = "median", sigma2_z: Optional[float] = None, kernel_x: KernelLike = "gaussian",
               kernel_z: KernelLike = "gaussian", estimator: str = "ustat", axis_name: AxisName = None,
-              small_batch: str = "zero") -> Array:
+              small_batch: str = "zero", weights=None) -> Array:
     """HSIC of a batch: small if x and z are independent. What they share through other variables counts as dependence.
 
     >>> import jax.numpy as jnp
@@ -216,13 +242,13 @@ def hsic_loss(x, z, *, sigma2_x: Sigma2 = "median", sigma2_z: Optional[float] = 
     z = _points(z, "z", x.dtype, None, kernel_z)
     _same_rows(x, z=z)
     plan = _plans.hsic(sigma2_x, sigma2_z, kernel_x, kernel_z, estimator)
-    return _loss("hsic_loss", plan, x, (z, z), 4 if estimator in ("ustat", "unbiased") else 2, small_batch, axis_name)
+    return _loss("hsic_loss", plan, x, (z, z), 4 if estimator in ("ustat", "unbiased") else 2, small_batch, axis_name, weights)
 
 
 def hscic_loss(x, y, z, *, mean: Optional[ConditionalMean] = None, sigma2_x: Sigma2 = "median",
                sigma2_y: Optional[float] = None, sigma2_z: Optional[float] = None, kernel_x: KernelLike = "gaussian",
                kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", ridge: Optional[float] = None,
-               axis_name: AxisName = None, small_batch: str = "zero") -> Array:
+               axis_name: AxisName = None, small_batch: str = "zero", weights=None) -> Array:
     """HSCIC of a batch, which is regressed on its own y. With `mean`, the conditional mean of z comes from the holdout;
     kernels and ridge also come from the model unless they are given.
 
@@ -232,15 +258,17 @@ def hscic_loss(x, y, z, *, mean: Optional[ConditionalMean] = None, sigma2_x: Sig
     True
     """
     x = _features_of(x)
+    _arrays.same_order(y=y, z=z, weights=weights)
     points = _points(y, "y", x.dtype, mean, kernel_y), _points(z, "z", x.dtype, mean, kernel_z)
     _same_rows(x, y=points[0], z=points[1])
     plan = _plans.hscic(mean, sigma2_x, sigma2_y, sigma2_z, kernel_x, kernel_y, kernel_z, ridge)
-    return _loss("hscic_loss", plan, x, points, 2, small_batch, axis_name)
+    return _loss("hscic_loss", plan, x, points, 2, small_batch, axis_name, weights)
 
 
 def gcm_loss(x, y, z, *, mean: Optional[ConditionalMean] = None, sigma2_y: Optional[float] = None,
              kernel_y: KernelLike = "gaussian", ridge: Optional[float] = None, regression: str = "kernel",
-             combine: str = "logsumexp", sharpness: float = 1.0, axis_name: AxisName = None, small_batch: str = "zero") -> Array:
+             combine: str = "logsumexp", sharpness: float = 1.0, axis_name: AxisName = None, small_batch: str = "zero",
+             weights=None) -> Array:
     """GCM of a batch: the correlation between the residuals of x and of z given y. combine="logsumexp", the default here, is
     a smooth maximum over pairs of columns.
 
@@ -250,7 +278,8 @@ def gcm_loss(x, y, z, *, mean: Optional[ConditionalMean] = None, sigma2_y: Optio
     True
     """
     x = _features_of(x)
+    _arrays.same_order(y=y, z=z, weights=weights)
     points = _points(y, "y", x.dtype, mean, kernel_y if regression == "kernel" else None), _points(z, "z", x.dtype, mean)
     _same_rows(x, y=points[0], z=points[1])
     plan = _plans.gcm(mean, sigma2_y, kernel_y, ridge, regression, combine, sharpness)
-    return _loss("gcm_loss", plan, x, points, 4, small_batch, axis_name)
+    return _loss("gcm_loss", plan, x, points, 4, small_batch, axis_name, weights)

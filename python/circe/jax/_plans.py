@@ -33,11 +33,13 @@ class Spec(NamedTuple):
 
 
 class Plan:
-    """`call` is (x, *points, grad) -> value and gradient in NumPy, for the way through Python."""
+    """`call` is (x, *points, grad=, weights=) -> value and gradient in NumPy, for the way through Python. `by_rows`: the points are
+    row numbers, not y and z."""
 
     def __init__(self, spec: Spec, mean: Optional[ConditionalMean], features: Optional[ResidualFeatures], call: Callable):
         self.spec, self.call = spec, call
-        self.number = 0
+        self.number, self.by_rows = 0, features is not None
+        self.n_points = 1 if self.by_rows else 2
         shim = _ffi.shim()
         if shim is not None:
             self._register(shim, mean, features)
@@ -98,10 +100,10 @@ def circe(mean, sigma2_x, kernel_x, estimator) -> Plan:
         features = mean
         held = weakref.ref(features)
         return plan(spec, _fitted(features.mean, "circe_loss"), features,
-                    lambda x, index, grad: _measured(_measures.circe_cached(_alive(held), x, index, grad=grad, **options)))
+                    lambda x, index, **how: _measured(_measures.circe_cached(_alive(held), x, index, **how, **options)))
     model = weakref.ref(_fitted(mean, "circe_loss"))
     return plan(spec, mean, None,
-                lambda x, y, z, grad: _measured(_measures.circe(x, y, z, _alive(model), grad=grad, **options)))
+                lambda x, y, z, **how: _measured(_measures.circe(x, y, z, _alive(model), **how, **options)))
 
 
 def _alive(reference):
@@ -115,7 +117,7 @@ def hsic(sigma2_x, sigma2_z, kernel_x, kernel_z, estimator) -> Plan:
     form = _native.choice(_native.HSIC_ESTIMATORS, "estimator", estimator)
     spec = Spec("hsic", form, x=_text(kernel_x, sigma2_x, "x"), z=_text(kernel_z, sigma2_z, "z"))
     options = {"kernel_x": spec.x, "kernel_z": spec.z, "sigma2_x": "median", "sigma2_z": None, "estimator": estimator}
-    return plan(spec, None, None, lambda x, y, z, grad: _measured(_measures.hsic(x, z, grad=grad, **options)))
+    return plan(spec, None, None, lambda x, y, z, **how: _measured(_measures.hsic(x, z, **how, **options)))
 
 
 def _ridge(ridge, mean, otherwise: str) -> float:
@@ -136,10 +138,10 @@ def hscic(mean, sigma2_x, sigma2_y, sigma2_z, kernel_x, kernel_y, kernel_z, ridg
     if mean is None:
         options = {"kernel_x": spec.x, "kernel_y": spec.y, "kernel_z": spec.z, "ridge": number, "sigma2_x": "median", "sigma2_y": None,
                    "sigma2_z": None}
-        return plan(spec, None, None, lambda x, y, z, grad: _measured(_measures.hscic(x, y, z, grad=grad, **options)))
+        return plan(spec, None, None, lambda x, y, z, **how: _measured(_measures.hscic(x, y, z, **how, **options)))
     held = weakref.ref(mean)
-    return plan(spec, mean, None, lambda x, y, z, grad: _measured(
-        _measures.hscic(x, y, z, mean=_alive(held), kernel_x=spec.x, sigma2_x="median", ridge=number, grad=grad)))
+    return plan(spec, mean, None, lambda x, y, z, **how: _measured(
+        _measures.hscic(x, y, z, mean=_alive(held), kernel_x=spec.x, sigma2_x="median", ridge=number, **how)))
 
 
 def gcm(mean, sigma2_y, kernel_y, ridge, regression, combine, sharpness) -> Plan:
@@ -156,7 +158,7 @@ def gcm(mean, sigma2_y, kernel_y, ridge, regression, combine, sharpness) -> Plan
     if by_kernel:
         options.update(ridge=number, **({} if mean is not None else {"kernel_y": spec.y, "sigma2_y": None}))
     if mean is None:
-        return plan(spec, None, None, lambda x, y, z, grad: _measured(_measures.gcm(x, y, z, grad=grad, **options)))
+        return plan(spec, None, None, lambda x, y, z, **how: _measured(_measures.gcm(x, y, z, **how, **options)))
     held = weakref.ref(mean)
     return plan(spec, mean, None,
-                lambda x, y, z, grad: _measured(_measures.gcm(x, y, z, mean=_alive(held), grad=grad, **options)))
+                lambda x, y, z, **how: _measured(_measures.gcm(x, y, z, mean=_alive(held), **how, **options)))

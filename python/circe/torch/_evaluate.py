@@ -12,7 +12,7 @@ from typing import Optional, Tuple, Union
 import torch
 from torch import Tensor
 
-from .. import _codes, _native, errors
+from .. import _arrays, _codes, _native, errors
 from . import _cuda, _gather, _plans
 
 _CODES = _cuda._CODES
@@ -60,6 +60,26 @@ def _rows(tensor: Tensor, name: str) -> Tensor:
 
 def _row_contiguous(tensor: Tensor) -> bool:
     return tensor.is_contiguous() or (tensor.stride(1) == 1 and tensor.stride(0) >= tensor.shape[1])
+
+
+def _weights(weights, x: Tensor) -> Tensor:
+    """(n,), float64, on the CPU."""
+    if x.device.type != "cpu":
+        raise errors.UnsupportedError(f"weights: a loss on {x.device} takes no weights of rows; leave them out, or move x, y and z to "
+                                      "the CPU")
+    if not isinstance(weights, Tensor):
+        weights = torch.from_numpy(_arrays.weights_of(weights, len(x)))
+    if weights.requires_grad:
+        raise errors.ArgumentError("weights requires grad, but the loss has a gradient in x only: pass weights.detach()")
+    if weights.shape not in ((len(x),), (len(x), 1)):
+        raise errors.ShapeError(f"weights has shape {tuple(weights.shape)} and x has {len(x)} rows; give one weight for each")
+    if weights.is_complex() or weights.layout is not torch.strided:
+        raise errors.DTypeError(f"weights is {weights.dtype}, {weights.layout}; it must be a dense tensor of numbers")
+    weights = weights.to(device="cpu", dtype=torch.float64).reshape(len(x)).contiguous()
+    wrong = torch.nonzero(~((weights >= 0) & torch.isfinite(weights)))
+    if len(wrong):
+        raise errors.DataError(f"the weight of row {int(wrong[0])} is {float(weights[wrong[0]])}; a weight must be a number, at least 0")
+    return weights
 
 
 def _index(index, x: Tensor) -> Tensor:
@@ -142,7 +162,7 @@ def _quick_rows(plan: _plans.Plan, x: Tensor, index, with_grad: bool):
                  index.data_ptr()), grad
 
 
-def _call(plan: _plans.Plan, x, y, z, grad, index: Optional[int]) -> float:
+def _call(plan: _plans.Plan, x, y, z, grad, index: Optional[int], weights: Optional[Tensor] = None) -> float:
     """The value; views are five numbers each (_plans.Frame)."""
     frame, alive = plan.frame()
     frame.write(frame.block, 0, *x, *y, *z, *(grad or _plans.NO_VIEW))
@@ -150,6 +170,8 @@ def _call(plan: _plans.Plan, x, y, z, grad, index: Optional[int]) -> float:
     if index is not None:
         arguments = (*arguments[:_plans.INDEX_AT], index, x[1], *arguments[_plans.INDEX_AT:])
     with frame.guard or _unguarded:
+        if weights is not None:
+            _native.check(_native.library().circe_measure_set_weights(frame.keep.pointer, weights.data_ptr(), len(weights)))
         status = frame.function(*arguments)
     if status:
         raise _native.fail(status)
@@ -157,46 +179,50 @@ def _call(plan: _plans.Plan, x, y, z, grad, index: Optional[int]) -> float:
 
 
 def evaluate(plan: _plans.Plan, x: Tensor, y: Optional[Tensor], z: Optional[Tensor], index: Optional[Tensor],
-             with_grad: bool, gather: bool) -> Tuple[Value, Optional[Tensor]]:
+             with_grad: bool, gather: bool, weights: Optional[Tensor] = None) -> Tuple[Value, Optional[Tensor]]:
     """The value, a number or a tensor of the device, and d value / d x."""
     if plan.scaling is None or gather or not plan.scaling.due() or x.device.type not in ("cpu", "cuda"):
-        return _evaluate(plan, x, y, z, index, with_grad, gather)
+        return _evaluate(plan, x, y, z, index, with_grad, gather, weights)
     points = _rows(x.detach(), "x")  # with ranks, all rows are scaled together later
     seen, *scaled = plan.scaling.forward(points)
-    value, grad = _evaluate(plan, seen, y, z, index, with_grad, gather)
+    value, grad = _evaluate(plan, seen, y, z, index, with_grad, gather, weights)
     if grad is not None:
         grad = plan.scaling.backward(points, *scaled, grad)
     return value, grad if grad is None or grad.shape == x.shape else grad.view(x.shape)
 
 
-def _evaluate(plan, x, y, z, index, with_grad, gather):
-    if gather:
+def _evaluate(plan, x, y, z, index, with_grad, gather, weights):
+    if gather or weights is not None:
         found = None
     elif plan.features is None:
         found = _quick(plan, x, y, z, with_grad)
     else:
         found = _quick_rows(plan, x, index, with_grad)
-    return found or _evaluate_any(plan, x, y, z, index, with_grad, gather)
+    return found or _evaluate_any(plan, x, y, z, index, with_grad, gather, weights)
 
 
-def _evaluate_any(plan, x, y, z, index, with_grad, gather):
+def _evaluate_any(plan, x, y, z, index, with_grad, gather, weights):
     """The same for tensors on any device and of any layout; reports what is wrong with them."""
     points = _rows(x.detach(), "x")
+    weights = None if weights is None else _weights(weights, x)
+    _arrays.same_order(y=y, z=z)
     if plan.features is None:
         z = _points(z, "z", x, plan)
         y = _points(y, "y", x, plan) if plan.uses_y else None
     else:
         index = _index(index, x)
     compute = _compute_global if gather else _compute
-    value, grad = compute(plan, points, y, z, index, with_grad)
+    value, grad = compute(plan, points, y, z, index, with_grad, weights)
     return value, grad if grad is None or grad.shape == x.shape else grad.view(x.shape)
 
 
-def _compute(plan, x, y, z, index, with_grad):
+def _compute(plan, x, y, z, index, with_grad, weights):
     grad = torch.empty_like(x, memory_format=torch.contiguous_format) if with_grad else None
+    if weights is not None and not plan.enough(int((weights > 0).sum())):
+        return 0.0, grad if grad is None else grad.zero_()
     rows = None if index is None else index.data_ptr()
     if x.device.type == "cpu":
-        return _compute_cpu(plan, x, y, z, rows, grad), grad
+        return _compute_cpu(plan, x, y, z, rows, grad, weights), grad
     if x.device.type == "cuda":
         return _compute_cuda(plan, x, y, z, rows, grad), grad
     raise errors.DeviceError(f"x is on {x.device}; it must be on the CPU or on a CUDA device")
@@ -209,11 +235,11 @@ def _view(tensor: Optional[Tensor]) -> Tuple[int, int, int, int, int]:
     return tensor.data_ptr(), rows, cols, cols if tensor.is_contiguous() else tensor.stride(0), _CODES[tensor.dtype]
 
 
-def _compute_cpu(plan, x, y, z, index, grad) -> float:
-    return _call(plan, _view(x), _view(y), _view(z), None if grad is None else _view(grad), index)
+def _compute_cpu(plan, x, y, z, index, grad, weights) -> float:
+    return _call(plan, _view(x), _view(y), _view(z), None if grad is None else _view(grad), index, weights)
 
 
-def _compute_cuda(plan, x, y, z, index, grad) -> Tensor:
+def _compute_cuda(plan, x, y, z, index, grad, weights=None) -> Tensor:
     value = torch.empty((), dtype=torch.float64, device=x.device)
     status = plan.on_cuda(_cuda.current(x.device), x, y, z, index, len(x), value.data_ptr(),
                           None if grad is None else _native.mat(*_view(grad)))
@@ -222,15 +248,15 @@ def _compute_cuda(plan, x, y, z, index, grad) -> Tensor:
     return value
 
 
-def _compute_global(plan, x, y, z, index, with_grad):
+def _compute_global(plan, x, y, z, index, with_grad, weights):
     """The value of all ranks' rows, and the gradient of this rank's rows times the number of ranks (_gather.py)."""
     group = plan.group
     counts = _gather.sizes(len(x), x.device, group, plan.same_size)
-    every = [None if part is None else _gather.rows(part, counts, group) for part in (x, y, z, index)]
+    every = [None if part is None else _gather.rows(part, counts, group) for part in (x, y, z, index, weights)]
     points, scaled = every[0], None
     if plan.scaling is not None:
         every[0], *scaled = plan.scaling.forward(points)
-    value, grad = _compute(plan, *every, with_grad)
+    value, grad = _compute(plan, *every[:4], with_grad, every[4])
     if grad is not None and scaled is not None:
         grad = plan.scaling.backward(points, *scaled, grad)
     if grad is not None:
@@ -294,13 +320,13 @@ if _HAS_OPERATORS:
 
     @torch.library.custom_op("circe::measure", mutates_args=())
     def _operator(x: Tensor, y: Optional[Tensor], z: Optional[Tensor], index: Optional[Tensor], plan: int,
-                  gather: bool) -> Tuple[Tensor, Tensor]:
-        value, grad = evaluate(_plans.find(plan), x, y, z, index, True, gather)
+                  gather: bool, weights: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+        value, grad = evaluate(_plans.find(plan), x, y, z, index, True, gather, weights)
         assert grad is not None
         return _tensor(value, x.dtype), grad
 
     @_operator.register_fake
-    def _(x, y, z, index, plan, gather):
+    def _(x, y, z, index, plan, gather, weights=None):
         return x.new_empty(()), x.new_empty(x.shape)
 
     def _keep_gradient(ctx, inputs, output):
@@ -308,7 +334,7 @@ if _HAS_OPERATORS:
 
     def _backward(ctx, d_value, d_grad):
         (grad,) = ctx.saved_tensors
-        return _times(grad, d_value), None, None, None, None, None
+        return _times(grad, d_value), None, None, None, None, None, None
 
     _operator.register_autograd(_backward, setup_context=_keep_gradient)
 else:
@@ -316,17 +342,17 @@ else:
         return False
 
 
-def measure(plan: _plans.Plan, x: Tensor, y, z, index, gather: bool) -> Tensor:
+def measure(plan: _plans.Plan, x: Tensor, y, z, index, gather: bool, weights=None) -> Tensor:
     """The loss, with its gradient in x."""
     if x.__class__ is not Tensor or x.dtype not in _CODES:
         x = _widened(x)
     if _is_compiling():
-        return torch.ops.circe.measure(x, y, z, index, plan.number, gather)[0]
+        return torch.ops.circe.measure(x, y, z, index, plan.number, gather, weights)[0]
     if _is_tracing():
         raise errors.UnsupportedError("x is under torch.jit.trace, which would keep this batch's value for all others; use "
                                       "torch.compile")
     try:
-        value, grad = evaluate(plan, x, y, z, index, x.requires_grad and torch.is_grad_enabled(), gather)
+        value, grad = evaluate(plan, x, y, z, index, x.requires_grad and torch.is_grad_enabled(), gather, weights)
     except RuntimeError as error:
         if _is_transformed() and not isinstance(error, errors.CirceError):
             raise errors.UnsupportedError("x is under torch.func (grad, vmap, jvp, ...), which sees no tensor with numbers in it; "

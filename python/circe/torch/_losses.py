@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Optional, Union
 
 import torch
@@ -19,8 +18,7 @@ _SMALL = {"zero": 0, "refuse": 1}
 Sigma2 = Union[float, str, None]  # of the features: a number, "median" or "running"
 
 
-class SmallBatchWarning(UserWarning):
-    """A batch had fewer rows than the loss needs; it counted as 0."""
+SmallBatchWarning = _plans.SmallBatchWarning
 
 
 class _Loss(torch.nn.Module):
@@ -43,12 +41,15 @@ class _Loss(torch.nn.Module):
 
     A batch with fewer rows than the estimator needs (4 for "ustat" and GCM, otherwise 2), such as the last batch of an epoch,
     gives a loss of 0 with a zero gradient, and one SmallBatchWarning. small_batch="refuse" raises an error instead.
+
+    weights: what each row of the batch counts, at least 0. Only their ratios matter, and a row of weight 0 is left out. Median
+    widths and normalize_x="batch" look at all rows alike. On the CPU only.
     """
 
     def __init__(self, plan: _plans.Plan, gather: bool, group, same_size: bool, small_batch: str, least: int):
         super().__init__()
-        self._refuses_small = _native.choice(_SMALL, "small_batch", small_batch) == 1
-        self._least, self._said = least, False
+        plan.name, plan.least = type(self).__name__, least
+        plan.refuses_small = _native.choice(_SMALL, "small_batch", small_batch) == 1
         plan.group, plan.same_size = group, bool(same_size)
         self._plan, self._gather, self._group = plan, bool(gather), group
         if plan.scaling is not None:
@@ -56,20 +57,11 @@ class _Loss(torch.nn.Module):
             if plan.scaling.runs:
                 self.register_buffer("running_sigma2", torch.zeros(plan.scaling.factors, dtype=torch.float64))
 
-    def _measure(self, x: Tensor, y, z, index=None) -> Tensor:
+    def _measure(self, x: Tensor, y, z, index=None, weights=None) -> Tensor:
         gather = self._gather and self.training and _gather.active() and _gather.world(self._group) > 1
-        if not gather and isinstance(x, Tensor) and x.dim() and 0 < len(x) < self._least:
-            return self._nothing(x)
-        return _evaluate.measure(self._plan, x, y, z, index, gather)
-
-    def _nothing(self, x: Tensor) -> Tensor:
-        if self._refuses_small:
-            raise errors.ShapeError(f"{type(self).__name__} needs at least {self._least} rows, but the batch has {len(x)}")
-        if not self._said:
-            warnings.warn(f"a batch of {len(x)} rows is too small for {type(self).__name__}, which needs {self._least}: it "
-                          "counts as 0 (drop_last=True of a DataLoader leaves it out)", SmallBatchWarning, stacklevel=5)
-        self._said = True
-        return (x * 0.0).sum()
+        if not gather and isinstance(x, Tensor) and x.dim() and 0 < len(x) < self._plan.least and not self._plan.enough(len(x)):
+            return (x * 0.0).sum()
+        return _evaluate.measure(self._plan, x, y, z, index, gather, weights)
 
     def __new__(cls, *arguments, **options):
         made = super().__new__(cls)
@@ -130,7 +122,7 @@ class CirceLoss(_Loss):
                          4 if estimator == "ustat" else 2)
         self.kernel_x, self.sigma2_x, self.normalize_x, self.estimator = kernel_x, sigma2_x, normalize_x, estimator
 
-    def forward(self, x: Tensor, y: Optional[Tensor] = None, z: Optional[Tensor] = None, *, index=None) -> Tensor:
+    def forward(self, x: Tensor, y: Optional[Tensor] = None, z: Optional[Tensor] = None, *, index=None, weights=None) -> Tensor:
         if self._plan.features is None:
             if index is not None:
                 raise errors.ArgumentError("index: this loss was made from a ConditionalMean and takes y and z; make it from "
@@ -138,7 +130,7 @@ class CirceLoss(_Loss):
         elif index is None or y is not None or z is not None:
             raise errors.ArgumentError("index: this loss was made from ResidualFeatures and takes the row numbers of the "
                                        "batch: circe_loss(x, index=index)")
-        return self._measure(x, y, z, index)
+        return self._measure(x, y, z, index, weights)
 
     def extra_repr(self) -> str:
         return (f"kernel_x={str(self.kernel_x)!r}, sigma2_x={self.sigma2_x!r}, normalize_x={self.normalize_x!r}, "
@@ -160,8 +152,8 @@ class HSICLoss(_Loss):
         super().__init__(_plans.HsicPlan(kernel_x, kernel_z, sigma2_x, sigma2_z, normalize_x, estimator), gather, group,
                          same_size, small_batch, 2 if estimator == "biased" else 4)
 
-    def forward(self, x: Tensor, z: Tensor) -> Tensor:
-        return self._measure(x, None, z)
+    def forward(self, x: Tensor, z: Tensor, *, weights=None) -> Tensor:
+        return self._measure(x, None, z, weights=weights)
 
 
 class HSCICLoss(_Loss):
@@ -181,8 +173,8 @@ class HSCICLoss(_Loss):
         plan = _plans.HscicPlan(mean, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z, normalize_x, ridge)
         super().__init__(plan, gather, group, same_size, small_batch, 2)
 
-    def forward(self, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-        return self._measure(x, y, z)
+    def forward(self, x: Tensor, y: Tensor, z: Tensor, *, weights=None) -> Tensor:
+        return self._measure(x, y, z, weights=weights)
 
 
 class GCMLoss(_Loss):
@@ -202,5 +194,5 @@ class GCMLoss(_Loss):
         plan = _plans.GcmPlan(mean, kernel_y, sigma2_y, ridge, regression, combine, sharpness)
         super().__init__(plan, gather, group, same_size, small_batch, 4)
 
-    def forward(self, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-        return self._measure(x, y, z)
+    def forward(self, x: Tensor, y: Tensor, z: Tensor, *, weights=None) -> Tensor:
+        return self._measure(x, y, z, weights=weights)

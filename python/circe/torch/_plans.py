@@ -14,6 +14,7 @@ import ctypes
 import itertools
 import struct
 import threading
+import warnings
 import weakref
 from typing import Any, Callable, Optional, Tuple
 
@@ -34,6 +35,10 @@ def find(number: int) -> "Plan":
     if plan is None:
         raise errors.ClosedError("the loss of this compiled graph is gone; compile again with the one in use")
     return plan
+
+
+class SmallBatchWarning(UserWarning):
+    """A batch had fewer rows than the loss needs; it counted as 0."""
 
 
 _VIEW = "PqqqI4x"  # a circe_mat, as _native.mat
@@ -80,6 +85,7 @@ class Plan:
     features: Optional[ResidualFeatures] = None
     group = None  # of ranks; set by the loss, with the next
     same_size = False
+    name, least, refuses_small, said = "", 2, False, False  # the loss's name, and what it does with fewer rows than `least`
     scaling: Optional[_scaling.Scaling] = None  # what happens to x before its kernel; None: there is no kernel of x
 
     def __init__(self, kernel_x=None, sigma2_x=None, normalize_x="none"):
@@ -102,6 +108,18 @@ class Plan:
         if self.scaling is not None:
             other.scaling = _scaling.Scaling(self.kernel_x, self.scaling.sigma2_x, self.normalize_x)
         return other
+
+    def enough(self, rows: int) -> bool:
+        """Whether so many rows that count make a loss. If not, it is 0, after one warning, or an error."""
+        if rows >= self.least:
+            return True
+        if self.refuses_small:
+            raise errors.ShapeError(f"{self.name} needs at least {self.least} rows, but the batch has {rows}")
+        if not self.said:
+            warnings.warn(f"a batch of {rows} rows is too small for {self.name}, which needs {self.least}: it counts as 0 "
+                          "(drop_last=True of a DataLoader leaves it out)", SmallBatchWarning, stacklevel=5)
+        self.said = True
+        return False
 
     def kernel(self, context: _runtime.Context, variable: str) -> _runtime.Handle:
         """The bound kernel of x, y or z in this thread's context."""
