@@ -1,5 +1,4 @@
 /* Man pages (troff, man(7)) from the table of spec.c. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/small.h"
@@ -168,8 +167,7 @@ static void put_main_page(FILE *out, const spec_command *all) {
 }
 
 int manpage_write_all(const char *directory) {
-    char *path = small_format("%s/circe.1", directory);
+    OWNED char *path = small_format("%s/circe.1", directory);
     int status = help_write_page(path, put_main_page, NULL);
-    free(path);
     return status == EXIT_DONE ? help_write_pages(directory, "circe-", ".1", put_command_page) : status;
 }

@@ -46,7 +46,7 @@ static int64_t cut(const double *sorted, int64_t n, int64_t wanted, double *last
 }
 
 static void group_numbers(const circe_audit_column *c, int64_t n, int64_t wanted, circe_audit_groups *g) {
-    double *sorted = small_alloc((size_t)n * sizeof *sorted), *last = small_alloc((size_t)wanted * sizeof *last);
+    OWNED double *sorted = small_alloc((size_t)n * sizeof *sorted), *last = small_alloc((size_t)wanted * sizeof *last);
     memcpy(sorted, c->values, (size_t)n * sizeof *sorted);
     quantile_sort(sorted, n);
     g->n_groups = cut(sorted, n, wanted, last, g);
@@ -57,8 +57,6 @@ static void group_numbers(const circe_audit_column *c, int64_t n, int64_t wanted
         g->rows[k]++;
     }
     for (int64_t k = 0; k < g->n_groups; k++) g->compared[k] = 1;
-    free(last);
-    free(sorted);
 }
 
 void audit_groups_make(const circe_audit_column *column, int64_t n, int64_t wanted, int64_t smallest,

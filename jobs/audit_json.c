@@ -1,5 +1,4 @@
 /* An audit for programs. */
-#include <stdlib.h>
 
 #include "base/small.h"
 #include "circe/circe.h"
@@ -56,7 +55,7 @@ static void json_gap(cJSON *list, const circe_audit_result *r, const circe_audit
 
 /* {"value": [...], "lower": [...], "upper": [...]}, one entry per group; nothing if the metric does not exist. */
 static void json_metric(cJSON *out, const circe_audit_metrics *groups, int64_t n, circe_audit_metric m) {
-    double *block = small_alloc((size_t)(3 * n) * sizeof *block);
+    OWNED double *block = small_alloc((size_t)(3 * n) * sizeof *block);
     bool there = false;
     for (int64_t g = 0; g < n; g++) {
         const circe_audit_estimate *e = &groups[g].of[m];
@@ -69,14 +68,12 @@ static void json_metric(cJSON *out, const circe_audit_metrics *groups, int64_t n
         json_numbers(one, "lower", block + n, n);
         json_numbers(one, "upper", block + 2 * n, n);
     }
-    free(block);
 }
 
 static void json_values(cJSON *out, const circe_audit_metrics *groups, int64_t n, circe_audit_metric m) {
-    double *values = small_alloc((size_t)n * sizeof *values);
+    OWNED double *values = small_alloc((size_t)n * sizeof *values);
     for (int64_t g = 0; g < n; g++) values[g] = groups[g].of[m].value;
     json_numbers(out, circe_audit_metric_key(m), values, n);
-    free(values);
 }
 
 /* "residual": [...], or for several classes {"low": [...], ...}. */

@@ -99,9 +99,8 @@ static circe_status compare_ranks(const fit_job *j) {
     const input *const group[] = {&j->y, &j->z};
     circe_status same = CIRCE_OK;
     for (int i = 0; i < 2 && same == CIRCE_OK; i++) {
-        char *what = small_format("%s (%s)", variable_label(group[i]->of), input_source(group[i]));
+        OWNED char *what = small_format("%s (%s)", variable_label(group[i]->of), input_source(group[i]));
         same = ranks_same_data(&group[i]->values, what);
-        free(what);
     }
     return same;
 }

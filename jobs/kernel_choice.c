@@ -39,14 +39,13 @@ static bool resolve_columns(FILE *out, const io_table *table, const char *column
 
 static circe_status refuse_column(const input *in, const char *columns, size_t length) {
     const io_table *table = in->described;
-    char *text = small_format("%.*s", (int)length, columns);
+    OWNED char *text = small_format("%.*s", (int)length, columns);
     const char *nearest = NULL;
     if (table->names != NULL)
         nearest = suggest_nearest(text, (const char *const *)table->names, (size_t)table->values.cols);
     circe_fail(CIRCE_ERR_ARGUMENT, "--kernel-%s: %s has no column '%s'%s", variable_label(in->of), input_source(in),
                text, table->names == NULL ? "; its columns have no names: use numbers from 0" : "");
     if (nearest != NULL) circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean '%s'?", nearest);
-    free(text);
     return CIRCE_ERR_ARGUMENT;
 }
 
@@ -88,7 +87,7 @@ static char *default_kernel(const input *in) {
 }
 
 static circe_status parse_kernel(circe_context *context, const char *asked, const input *in, circe_kernel **kernel) {
-    char *text = NULL;
+    OWNED char *text = NULL;
     circe_status status = CIRCE_OK;
     if (asked != NULL)
         status = resolve_names(in, asked, &text);
@@ -100,7 +99,6 @@ static circe_status parse_kernel(circe_context *context, const char *asked, cons
             circe_fail(status, "--kernel-%s %s: %s", variable_label(in->of), asked != NULL ? asked : text,
                        circe_last_error());
     }
-    free(text);
     return status;
 }
 

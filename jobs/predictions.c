@@ -51,12 +51,11 @@ static bool read_target(const predicted *p, const circe_table *table, const circ
                         notes *warnings, column_table *truth) {
     const char *path = p->labels != NULL ? p->labels : options->data;
     reading_options reading_of = READING_OF(options);
-    reading how = {0};
+    OWNED_BY(reading_free) reading how = {0};
     if (table == NULL && path == NULL) return false;
     circe_status status = reading_open(&reading_of, &how);
     for (int64_t c = 0; p->words && c < p->target.n; c++) reading_add_category(&how, p->target.names[c]);
     if (status == CIRCE_OK) status = column_table_read(table, path, &p->target, &how, false, truth);
-    reading_free(&how);
     if (status == CIRCE_ERR_VALUE) notes_add(warnings, "the error was not computed: %s", circe_last_error());
     return status == CIRCE_OK && truth->in.values.rows == p->result.rows;
 }
@@ -183,10 +182,10 @@ static circe_status check_table(const io_lines *lines, const circe_predictions *
 
 circe_status predictions_put_table(const circe_predictions *r, const circe_predict_options *o, FILE *out) {
     reading_options options = READING_OF(o);
-    reading how = {0};
-    io_lines lines = {0};
+    OWNED_BY(reading_free) reading how = {0};
+    OWNED_BY(io_lines_free) io_lines lines = {0};
     if (o->data == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "--append adds columns to a table, so it needs --data");
-    name_list names = new_names(r, o->name);
+    OWNED_BY(name_list_free) name_list names = new_names(r, o->name);
     circe_status status = reading_open(&options, &how);
     if (status == CIRCE_OK) status = io_read_lines(o->data, &how.how, &lines);
     if (status == CIRCE_OK) status = check_table(&lines, r, o->data);
@@ -200,9 +199,6 @@ circe_status predictions_put_table(const circe_predictions *r, const circe_predi
         }
         fputc('\n', out);
     }
-    io_lines_free(&lines);
-    name_list_free(&names);
-    reading_free(&how);
     return status;
 }
 
@@ -210,7 +206,7 @@ circe_status predictions_put_table(const circe_predictions *r, const circe_predi
 
 /* What `put` writes, as a file that is replaced whole or not at all. */
 static circe_status write_text(const char *path, const circe_predictions *r, const circe_predict_options *o) {
-    char *text = NULL;
+    OWNED char *text = NULL;
     size_t bytes = 0;
     circe_status status = CIRCE_OK;
     FILE *out = open_memstream(&text, &bytes);
@@ -220,9 +216,7 @@ static circe_status write_text(const char *path, const circe_predictions *r, con
     else
         predictions_put_csv(r, out);
     if (fclose(out) != 0 && status == CIRCE_OK) status = circe_fail(CIRCE_ERR_MEMORY, "out of memory");
-    if (status == CIRCE_OK) status = file_write_text(path, text, bytes);
-    free(text);
-    return status;
+    return status == CIRCE_OK ? file_write_text(path, text, bytes) : status;
 }
 
 circe_status circe_predictions_append(const circe_predictions *r, const circe_predict_options *options,

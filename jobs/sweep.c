@@ -211,7 +211,7 @@ static void put_result(cJSON *out, const circe_training *t) {
 static circe_status train(const sweep_job *job, const char *name, const sweep_task *task, circe_train_options *options,
                           circe_training **training) {
     const circe_watch watch = {.user = (void *)(uintptr_t)task, .progress = tell};
-    arena owner = {0};
+    OWNED_BY(arena_free) arena owner = {0};
     const char *checkpoint = NULL;
     if (job->folder != NULL) {
         options->output = arena_format(&owner, "%s/models/%s.safetensors", job->folder, name);
@@ -224,7 +224,6 @@ static circe_status train(const sweep_job *job, const char *name, const sweep_ta
         options->resume = 0;
         status = circe_train(task->context, job->table, options, &watch, training);
     }
-    arena_free(&owner);
     return status;
 }
 

@@ -248,7 +248,7 @@ static circe_status read_rows(test_job *j) {
 /* A gaussian with its own width for every column of numbers, and delta for every column of text. NULL if there is no
  * text: the library chooses. */
 static circe_status kernel_of_text(circe_context *context, const input *in, circe_kernel **kernel) {
-    char *text = NULL;
+    OWNED char *text = NULL;
     size_t bytes = 0;
     *kernel = NULL;
     if (!input_has_text(in)) return CIRCE_OK;
@@ -257,9 +257,7 @@ static circe_status kernel_of_text(circe_context *context, const input *in, circ
     for (int64_t k = 0; k < in->values.cols; k++)
         fprintf(out, "%s%" PRId64 ":%s", k > 0 ? "*" : "", k, in->described->categorical[k] ? "delta" : "gaussian");
     fclose(out);
-    circe_status status = circe_kernel_parse(context, text, kernel);
-    free(text);
-    return status;
+    return circe_kernel_parse(context, text, kernel);
 }
 
 static circe_status make_kernel(test_job *j, const input *in, const char *asked, circe_kernel **kernel) {

@@ -172,7 +172,7 @@ static bool same_conditions(const asked *a, const asked *b) {
 
 /* Chunks of questions on the same conditions. */
 static void arrange(many *m) {
-    place *places = small_alloc((size_t)m->n * sizeof *places);
+    OWNED place *places = small_alloc((size_t)m->n * sizeof *places);
     m->order = small_alloc((size_t)m->n * sizeof *m->order);
     m->chunk = small_alloc((size_t)(m->n + 1) * sizeof *m->chunk);
     for (int64_t i = 0; i < m->n; i++) places[i] = (place){&m->asked[i], i};
@@ -183,7 +183,6 @@ static void arrange(many *m) {
         m->chunk[m->chunks++] = from = i;
     }
     m->chunk[m->chunks] = m->n;
-    free(places);
 }
 
 /* ---- one test ---------------------------------------------------------------------------------------------------- */
@@ -239,7 +238,7 @@ static circe_status kernel_of(const worker *w, const int64_t *columns, int64_t n
     *kernel = NULL;
     for (int64_t k = 0; k < n; k++) any = any || column_categories(&w->m->table, columns[k]) != NULL;
     if (!any) return CIRCE_OK;
-    char *text = NULL;
+    OWNED char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory");
@@ -247,9 +246,7 @@ static circe_status kernel_of(const worker *w, const int64_t *columns, int64_t n
         fprintf(out, "%s%" PRId64 ":%s", k > 0 ? "*" : "", k,
                 column_categories(&w->m->table, columns[k]) != NULL ? "delta" : "gaussian");
     fclose(out);
-    circe_status status = circe_kernel_parse(w->context, text, kernel);
-    free(text);
-    return status;
+    return circe_kernel_parse(w->context, text, kernel);
 }
 
 static circe_test_options options_of(const worker *w) {
@@ -376,7 +373,7 @@ static circe_status run_all(many *m) {
     int64_t threads = circe_context_threads(m->context), opened = 0, started = 1;
     if (threads > m->chunks) threads = m->chunks;
     if (threads > MOST_THREADS) threads = MOST_THREADS;
-    worker *workers = small_alloc((size_t)threads * sizeof *workers);
+    OWNED worker *workers = small_alloc((size_t)threads * sizeof *workers);
     circe_status status = CIRCE_OK;
     for (; opened < threads && status == CIRCE_OK; opened++) status = worker_open(m, threads, &workers[opened]);
     for (; started < threads && status == CIRCE_OK; started++)
@@ -388,7 +385,6 @@ static circe_status run_all(many *m) {
             status = k == 0 ? workers[k].status : circe_fail(workers[k].status, "%s", workers[k].why);
         worker_close(&workers[k]);
     }
-    free(workers);
     return status;
 }
 
@@ -402,7 +398,7 @@ static int by_p(const void *a, const void *b) {
 
 /* Holm (1979): the chance of any false rejection; Benjamini and Hochberg (1995): the share of false ones. */
 static void adjust(circe_tests_result *r) {
-    circe_answer **sorted = small_alloc((r->n + 1) * sizeof *sorted);
+    OWNED circe_answer **sorted = small_alloc((r->n + 1) * sizeof *sorted);
     size_t n = 0;
     for (size_t i = 0; i < r->n; i++) {
         circe_answer *a = &r->answers[i];
@@ -421,7 +417,6 @@ static void adjust(circe_tests_result *r) {
         least = fmin(least, (double)n / (double)(k + 1) * sorted[k]->result.p_value);
         sorted[k]->p_bh = least;
     }
-    free(sorted);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
@@ -454,20 +449,18 @@ static circe_status check(many *m, const circe_table *table, const char *method)
 static circe_status blame(const many *m, const circe_table *table, const name_list *wanted, const reading *how,
                           circe_status status) {
     for (int64_t k = 0; k < wanted->n; k++) {
-        name_list one = {0};
+        OWNED_BY(name_list_free) name_list one = {0};
         column_table alone = {0};
         name_list_add(&one, wanted->names[k]);
         circe_status failed = column_table_read(table, m->options->data, &one, how, false, &alone);
-        name_list_free(&one);
         column_table_free(&alone);
         for (int64_t i = 0; failed != CIRCE_OK && i < m->n; i++) {
             const char *const texts[] = {m->questions[i].x, m->questions[i].y, m->questions[i].z};
             const char *const roles[] = {"x", "y", "z"};
             for (int r = 0; r < 3; r++) {
-                name_list names = {0};
+                OWNED_BY(name_list_free) name_list names = {0};
                 if (texts[r] == NULL || name_list_split(roles[r], texts[r], &names) != CIRCE_OK) continue;
                 bool here = name_list_find(&names, wanted->names[k]) >= 0;
-                name_list_free(&names);
                 if (here) return about(m, i, roles[r], failed);
             }
         }
@@ -478,8 +471,8 @@ static circe_status blame(const many *m, const circe_table *table, const name_li
 
 static circe_status read_table(many *m, const circe_table *table) {
     reading_options how = READING_OF(m->options);
-    name_list wanted = {0};
-    reading r = {0};
+    OWNED_BY(name_list_free) name_list wanted = {0};
+    OWNED_BY(reading_free) reading r = {0};
     input *group[1] = {&m->table.in};
     circe_status status = collect(m, &wanted);
     if (status == CIRCE_OK) status = reading_open(&how, &r);
@@ -492,10 +485,7 @@ static circe_status read_table(many *m, const circe_table *table) {
     bool test_wise = strcmp(m->options->missing, "drop") == 0;
     if (status == CIRCE_OK && !test_wise) status = inputs_check(&how, group, 1, LEAST_ROWS, &dropped);
     if (status == CIRCE_OK) status = resolve(m, &wanted);
-    if (status == CIRCE_OK) status = take_of_rows(m, &wanted);
-    reading_free(&r);
-    name_list_free(&wanted);
-    return status;
+    return status == CIRCE_OK ? take_of_rows(m, &wanted) : status;
 }
 
 /* What had nothing to act on. */

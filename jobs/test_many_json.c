@@ -1,7 +1,6 @@
 /* Many tests as JSON, and as a table in text. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/small.h"
 #include "circe/test_job.h"

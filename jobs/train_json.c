@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/small.h"
@@ -236,10 +235,9 @@ static void json_trials(cJSON *out, const circe_training *r) {
 
 /* A number of the network, and of the baseline if there is one. */
 static void json_pair(cJSON *out, const char *name, const double *pair) {
-    char *other = small_format("%s_baseline", name);
+    OWNED char *other = small_format("%s_baseline", name);
     if (isfinite(pair[0])) json_number(out, name, pair[0]);
     if (isfinite(pair[1])) json_number(out, other, pair[1]);
-    free(other);
 }
 
 static void json_groups(cJSON *out, const circe_training *r) {

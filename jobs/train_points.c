@@ -129,15 +129,13 @@ static circe_status check_units(const training_set *set) {
 
 /* Every column of a role by itself, so that each of an array may be categories. */
 static void encode_columns(const training_set *set, const training_role *role, encoding *encode) {
-    name_list names = {0};
-    int64_t *one = small_alloc((size_t)role->n * sizeof *one);
+    OWNED_BY(name_list_free) name_list names = {0};
+    OWNED int64_t *one = small_alloc((size_t)role->n * sizeof *one);
     for (int64_t c = 0; c < role->n; c++) {
         name_list_add(&names, training_column(set, role, c));
         one[c] = 1;
     }
     encoding_make(&set->table, &names, one, role->cols, encode);
-    name_list_free(&names);
-    free(one);
 }
 
 /* What the regulariser and the measures see. */

@@ -1,11 +1,11 @@
 /* Trains a network according to the settings of a run. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/owned.h"
 #include "paper/paper_parts.h"
 
 static const double checkpoint_minutes = 3;
@@ -25,7 +25,7 @@ static train_start start_of(const paper_settings *s) {
 
 static circe_status build_network(paper_learner *learner, train_shape input) {
     const paper_settings *s = learner->job->settings;
-    train_layer_spec *layers = NULL;
+    OWNED train_layer_spec *layers = NULL;
     int64_t n = 0;
     circe_status status = train_device_open(learner->context, learner->job->device, &learner->device);
     if (status == CIRCE_OK && s->training.precision != NULL)
@@ -37,7 +37,6 @@ static circe_status build_network(paper_learner *learner, train_shape input) {
     if (status == CIRCE_OK) status = train_network_initialise(learner->network, start_of(s), (uint64_t)s->seed);
     if (status == CIRCE_OK && s->training.weights != NULL)
         status = train_network_load_body(learner->network, s->training.weights);
-    free(layers);
     return status;
 }
 

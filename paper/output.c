@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/owned.h"
 #include "circe/circe.h"
 #include "io/paths.h"
 #include "jobs/machine.h"
@@ -137,10 +138,9 @@ static cJSON *whole_json(paper *p) {
 }
 
 static circe_status write_json(paper *p, const cJSON *json) {
-    char *text = json_utf8(json, true);
+    OWNED char *text = json_utf8(json, true);
     if (text == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the results");
     p->json = arena_text(&p->config.owner, text);
-    free(text);
     return file_write_text(arena_format(&p->config.owner, "%s/results.json", p->folder), p->json, strlen(p->json));
 }
 
@@ -157,7 +157,7 @@ static circe_status write_csv(paper *p, const cJSON *runs) {
                                           "rate", "decay", "seed", "role",   "error"};
     const paper_kind *kind = p->config.kind;
     const cJSON *run = NULL;
-    cells list = {0};
+    OWNED_BY(cells_free) cells list = {0};
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) cells_column(&list, columns[i], false);
     for (int64_t i = 0; i < kind->n_numbers; i++) cells_column(&list, paper_number_names[kind->numbers[i]], true);
     cJSON_ArrayForEach(run, runs) {
@@ -166,7 +166,6 @@ static circe_status write_csv(paper *p, const cJSON *runs) {
     }
     report_table table = cells_table(&list, "", NULL, 0);
     bool written = report_write_csv(arena_format(&p->config.owner, "%s/results.csv", p->folder), &table);
-    cells_free(&list);
     return written ? CIRCE_OK : CIRCE_ERR_WRITE;
 }
 
@@ -205,13 +204,12 @@ static void add_results(report *page, const paper *p) {
 static void add_choices(report *page, const paper *p) {
     const paper_kind *kind = p->config.kind;
     bool all = p->config.sweep;
-    cells list = {0};
+    OWNED_BY(cells_free) cells list = {0};
     if (!all && p->tuning.n == 0) return;
     report_table table = paper_table(p, all ? SHOW_ALL : SHOW_TUNING, &list);
     report_heading(page, all ? "All weights" : "The choices, and how they were made");
     report_text(page, "%s", all ? kind->text_sweep : kind->text_tuning);
     report_add_table(page, &table);
-    cells_free(&list);
 }
 
 /* What the regularisers settled on, from the first run of each row. */

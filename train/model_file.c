@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "train/model_parts.h"
 
@@ -150,7 +151,7 @@ static circe_status write_file(circe_context *context, const train_model *model,
     char version[16], *architecture = architecture_text(model), *columns = columns_text(model),
                       *statistics = statistics_text(model);
     int64_t n_params = train_network_n_tensors(network), n = n_params + train_network_n_buffer_tensors(network);
-    circe_tensor *tensors = calloc((size_t)n + 1, sizeof *tensors);
+    OWNED circe_tensor *tensors = calloc((size_t)n + 1, sizeof *tensors);
     circe_status status = CIRCE_OK;
     snprintf(version, sizeof version, "%d", train_model_has_images(model) ? 4 : 3);
     if (architecture == NULL || columns == NULL || statistics == NULL || tensors == NULL)
@@ -172,7 +173,6 @@ static circe_status write_file(circe_context *context, const train_model *model,
     cJSON_free(architecture);
     cJSON_free(columns);
     cJSON_free(statistics);
-    free(tensors);
     return status;
 }
 

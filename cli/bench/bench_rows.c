@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/owned.h"
 #include "cli/bench/bench.h"
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
@@ -56,7 +57,7 @@ static void add_cell(cells *list, const cJSON *row, const bench_column *column) 
 
 void bench_table(const char *title, const cJSON *rows, const bench_column *columns) {
     const cJSON *row = NULL;
-    cells list = {0};
+    OWNED_BY(cells_free) cells list = {0};
     if (cJSON_GetArraySize(rows) == 0) return;
     for (const bench_column *c = columns; c->name != NULL; c++)
         cells_column(&list, c->title, !cJSON_IsString(cJSON_GetObjectItemCaseSensitive(rows->child, c->name)));
@@ -66,5 +67,4 @@ void bench_table(const char *title, const cJSON *rows, const bench_column *colum
     printf("\n%s\n\n", title);
     report_table table = cells_table(&list, "", NULL, 0);
     text_table(&table, 2);
-    cells_free(&list);
 }
