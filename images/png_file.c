@@ -1,5 +1,5 @@
 /* .png: libpng's simplified interface, which reports errors as texts and jumps nowhere. */
-#include "images/png_file.h"
+#include "images/picture.h"
 
 #include <stdlib.h>
 

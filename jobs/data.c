@@ -10,7 +10,7 @@
 #include "core/settings.h"
 #include "images/dsprites.h"
 #include "images/faces.h"
-#include "images/png_file.h"
+#include "images/picture.h"
 #include "images/sheet.h"
 #include "io/paths.h"
 #include "jobs/notes.h"

@@ -16,7 +16,7 @@
 #include "jobs/fitting.h"
 #include "jobs/sentinels.h"
 #include "jobs/test_json.h"
-#include "jobs/test_rows.h"
+#include "jobs/test_parts.h"
 #include "jobs/tests.h"
 
 enum { LEAST_ROWS = 8, MAX_NAMES = 16, MOST_INPUTS = 4 + N_ROW_COLUMNS, EFFECT_DRAWS = 200, ALONG_POINTS = 9 };

@@ -1,6 +1,6 @@
 /* One file per result, named by its key. The key covers the sizes and the version, and the file contains a checksum. A
  * truncated or damaged file is ignored. */
-#include "jobs/test_cache.h"
+#include "jobs/test_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>

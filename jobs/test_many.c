@@ -15,9 +15,7 @@
 #include "io/column_table.h"
 #include "io/paths.h"
 #include "jobs/notes.h"
-#include "jobs/test_cache.h"
-#include "jobs/test_pairs.h"
-#include "jobs/test_rows.h"
+#include "jobs/test_parts.h"
 #include "jobs/tests.h"
 
 enum { LEAST_ROWS = 8, MOST_THREADS = 256, CHUNK = 64 };

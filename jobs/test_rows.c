@@ -1,5 +1,5 @@
 /* Weights, groups and times of the rows of a test. */
-#include "jobs/test_rows.h"
+#include "jobs/test_parts.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* What an audit found, as text. */
-#include "cli/audit/audit_text.h"
+#include "cli/results.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,13 +1,13 @@
 /* circe audit: what the job finds, as text or JSON, and its report. */
 
 #include "base/small.h"
-#include "cli/audit/audit_text.h"
 #include "cli/commands.h"
 #include "cli/common/message.h"
 #include "cli/common/output.h"
 #include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
+#include "cli/results.h"
 #include "io/paths.h"
 #include "jobs/audit_parts.h"
 

@@ -6,7 +6,6 @@
  *     resume: true               # flags are true or false
  *
  * Every refusal names its line. */
-#include "cli/common/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

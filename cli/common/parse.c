@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/small.h"
-#include "cli/common/config.h"
 #include "cli/common/message.h"
 #include "io/suggest.h"
 

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/owned.h"
-#include "cli/common/fold.h"
 #include "io/io.h"
 
 enum { LONGEST = 4 }; /* bytes of a character */

@@ -6,13 +6,13 @@
 
 #include "base/owned.h"
 #include "circe/audit.h"
-#include "cli/audit/audit_text.h"
 #include "cli/commands.h"
 #include "cli/common/output.h"
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
 #include "cli/common/text.h"
 #include "cli/common/together.h"
+#include "cli/results.h"
 #include "io/paths.h"
 
 /* ---- on the way -------------------------------------------------------------------------------------------------- */

@@ -1,0 +1,48 @@
+/* The parts of `circe test`. */
+#ifndef JOBS_TEST_PARTS_H
+#define JOBS_TEST_PARTS_H
+
+#include "circe/test_job.h"
+#include "io/inputs.h"
+
+/* ---- test_rows.c: weights, groups and times of the rows ---------------------------------------------------------- */
+
+enum { ROW_WEIGHTS, ROW_GROUPS, ROW_TIME, N_ROW_COLUMNS };
+
+typedef struct row_column {
+    const char *source; /* of the option; NULL: not given */
+    input in;
+    double *values; /* (rows), owned */
+} row_column;
+
+void row_columns_of(const circe_test_job_options *options, row_column columns[N_ROW_COLUMNS]);
+void row_columns_free(row_column columns[N_ROW_COLUMNS]);
+/* Adds those that are given to the inputs that belong together; returns how many there are then. */
+int row_columns_join(row_column columns[N_ROW_COLUMNS], variable *variables, input **group, int n);
+/* The values of what was read, checked. */
+circe_status row_columns_take(row_column columns[N_ROW_COLUMNS]);
+/* The same for values that have been read already, from `columns` columns. Dates become their order. texts: those of
+ * the codes, NULL-terminated; NULL: the values are numbers. NaN stays. */
+circe_status row_values_settle(int kind, const char *source, int64_t columns, char *const *texts, double *values,
+                               int64_t rows);
+
+/* ---- test_pairs.c: the questions of many tests, from a file with the columns x, z and y -------------------------- */
+
+/* Questions with texts of their own, one per line. Errors name line and column. Frees nothing on failure. */
+circe_status pairs_read(const char *path, circe_question **questions, int64_t **lines, int64_t *n);
+void pairs_free(circe_question *questions, int64_t n);
+
+/* ---- test_cache.c: results on disk, by the content of what was tested -------------------------------------------- */
+
+typedef struct test_key {
+    uint64_t word[2];
+} test_key;
+
+/* The key covers the data, the kernels, all options that matter, and the version. */
+test_key test_key_of(const circe_mat *x, const circe_mat *y, const circe_mat *z, const circe_test_options *options);
+
+/* The result in the folder; false: there is none, or none that can be used. */
+bool test_cache_read(const char *folder, test_key key, circe_test_result *result);
+circe_status test_cache_write(const char *folder, test_key key, const circe_test_result *result);
+
+#endif
