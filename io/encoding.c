@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/small.h"
+#include "io/json_values.h"
 
 enum { MOST_COLUMNS = 1 << 24 };
 
@@ -110,13 +111,11 @@ circe_status encoding_apply(const encoding *e, const column_table *table, const 
 cJSON *encoding_json(const encoding *e) {
     cJSON *list = cJSON_CreateArray();
     for (int64_t i = 0; i < e->names.n; i++) {
-        cJSON *column = cJSON_CreateObject();
+        cJSON *column = json_item(list);
         cJSON_AddStringToObject(column, "name", e->names.names[i]);
         if (e->count[i] != 1) cJSON_AddNumberToObject(column, "columns", (double)e->count[i]);
-        cJSON *texts = e->categories[i].n > 0 ? cJSON_AddArrayToObject(column, "categories") : NULL;
-        for (int64_t c = 0; c < e->categories[i].n; c++)
-            cJSON_AddItemToArray(texts, cJSON_CreateString(e->categories[i].names[c]));
-        cJSON_AddItemToArray(list, column);
+        const name_list *texts = &e->categories[i];
+        if (texts->n > 0) json_words(column, "categories", (const char *const *)texts->names, texts->n);
     }
     return list;
 }

@@ -11,7 +11,7 @@
 #include "jobs/calibration.h"
 #include "jobs/columns.h"
 #include "jobs/machine.h"
-#include "jobs/test_json.h"
+#include "jobs/tests.h"
 
 /* ---- the work ---------------------------------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 #include "circe/circe.h"
 #include "jobs/audit_parts.h"
 #include "jobs/calibration.h"
-#include "jobs/test_json.h"
+#include "jobs/tests.h"
 
 enum {
     EFFECT_DRAWS = 200,

@@ -69,21 +69,24 @@ static circe_status resolve_names(const input *in, const char *text, char **reso
     return status;
 }
 
-/* One gaussian over each run of numeric columns, delta over each run of text columns. */
-static char *default_kernel(const input *in) {
-    if (!input_has_text(in)) return small_format("gaussian");
+char *kernel_of_columns(const bool *categories, int64_t n, bool runs) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL) return small_format("delta");
-    const bool *categorical = in->described->categorical;
-    for (int64_t first = 0, end; first < in->values.cols; first = end) {
-        for (end = first + 1; end < in->values.cols && categorical[end] == categorical[first];) end++;
-        fprintf(out, "%s%" PRId64 "-%" PRId64 ":%s", first > 0 ? "*" : "", first, end - 1,
-                categorical[first] ? "delta" : "gaussian");
+    if (out == NULL) abort(); /* as for every small allocation */
+    for (int64_t first = 0, end; first < n; first = end) {
+        for (end = first + 1; runs && end < n && categories[end] == categories[first];) end++;
+        fprintf(out, "%s%" PRId64, first > 0 ? "*" : "", first);
+        if (runs) fprintf(out, "-%" PRId64, end - 1);
+        fprintf(out, ":%s", categories[first] ? "delta" : "gaussian");
     }
     fclose(out);
     return text;
+}
+
+static char *default_kernel(const input *in) {
+    return input_has_text(in) ? kernel_of_columns(in->described->categorical, in->values.cols, true)
+                              : small_format("gaussian");
 }
 
 static circe_status parse_kernel(circe_context *context, const char *asked, const input *in, circe_kernel **kernel) {

@@ -238,12 +238,11 @@ static cJSON *errors_json(const circe_predictions *p) {
     cJSON *out = p->n_errors > 0 ? cJSON_CreateObject() : cJSON_CreateNull();
     cJSON *columns = p->n_errors > 0 && p->target == NULL ? cJSON_AddArrayToObject(out, "columns") : NULL;
     for (int64_t c = 0; c < p->n_errors; c++) {
-        cJSON *column = columns != NULL ? cJSON_CreateObject() : out;
+        cJSON *column = columns != NULL ? json_item(columns) : out;
         if (columns != NULL) {
             cJSON_AddStringToObject(column, "name", p->errors[c].name);
             json_number(column, "mse", p->errors[c].mse);
             json_number(column, "r2", p->errors[c].r2);
-            cJSON_AddItemToArray(columns, column);
         } else {
             json_number(column, "accuracy", p->errors[c].accuracy);
         }
@@ -255,21 +254,17 @@ static cJSON *errors_json(const circe_predictions *p) {
 /* With the predictions where they go to no file: nothing else is printed. */
 char *circe_predictions_json(const circe_predictions *p, const circe_predict_options *o) {
     CIRCE_OWN_SETTINGS;
-    cJSON *out = cJSON_CreateObject(), *outputs;
+    cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "model", o->model);
     cJSON_AddStringToObject(out, o->images != NULL ? "images" : "data", o->images != NULL ? o->images : o->data);
     json_integer(out, "rows", p->rows);
     json_integer(out, "rows_without_prediction", p->rows_without);
     json_columns(out, &p->columns);
-    outputs = cJSON_AddArrayToObject(out, "outputs");
-    for (int64_t c = 0; c < p->outputs; c++) cJSON_AddItemToArray(outputs, cJSON_CreateString(p->names[c]));
+    json_words(out, "outputs", p->names, p->outputs);
     cJSON_AddItemToObject(out, "error", errors_json(p));
-    if (strcmp(o->output, "-") == 0) {
-        cJSON_AddNullToObject(out, "file");
-        json_table(out, "predictions", p->values, p->rows, p->outputs);
-    } else {
-        cJSON_AddStringToObject(out, "file", o->output);
-    }
+    bool shown = strcmp(o->output, "-") == 0;
+    json_word(out, "file", shown ? NULL : o->output);
+    if (shown) json_table(out, "predictions", p->values, p->rows, p->outputs);
     json_number(out, "seconds", p->seconds);
     return json_text(out);
 }

@@ -248,15 +248,9 @@ static circe_status read_rows(test_job *j) {
 /* A gaussian with its own width for every column of numbers, and delta for every column of text. NULL if there is no
  * text: the library chooses. */
 static circe_status kernel_of_text(circe_context *context, const input *in, circe_kernel **kernel) {
-    OWNED char *text = NULL;
-    size_t bytes = 0;
     *kernel = NULL;
     if (!input_has_text(in)) return CIRCE_OK;
-    FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory");
-    for (int64_t k = 0; k < in->values.cols; k++)
-        fprintf(out, "%s%" PRId64 ":%s", k > 0 ? "*" : "", k, in->described->categorical[k] ? "delta" : "gaussian");
-    fclose(out);
+    OWNED char *text = kernel_of_columns(in->described->categorical, in->values.cols, false);
     return circe_kernel_parse(context, text, kernel);
 }
 
@@ -366,7 +360,7 @@ static circe_status calibrate(const test_job *j, const test_problem *p, circe_te
     return status == CIRCE_OK ? job_progress(j->watch, 1, "calibrated") : status;
 }
 
-static circe_status find_along(const test_job *j, const circe_test_options *options, test_along *a) {
+static circe_status find_along(const test_job *j, const circe_test_options *options, circe_effects_along *a) {
     if (!j->has_y || input_n_categories(&j->y, 0) > 0) return CIRCE_OK;
     *a = test_along_make(j->y.described->names != NULL ? j->y.described->names[0] : "y", ALONG_POINTS);
     return circe_test_along(j->context, &j->x.values, &j->y.values, &j->z.values, options, 0, a->points, a->place,

@@ -14,6 +14,7 @@
 #include "core/settings.h"
 #include "io/column_table.h"
 #include "io/paths.h"
+#include "jobs/kernel_choice.h"
 #include "jobs/notes.h"
 #include "jobs/test_parts.h"
 #include "jobs/tests.h"
@@ -232,18 +233,15 @@ static const double *take_of_row(const worker *w, int kind, int64_t n, double **
 
 /* Gaussian for numbers and delta for categories, where there are any; NULL: the library's own choice. */
 static circe_status kernel_of(const worker *w, const int64_t *columns, int64_t n, circe_kernel **kernel) {
+    OWNED bool *categories = small_alloc((size_t)n * sizeof *categories);
     bool any = false;
     *kernel = NULL;
-    for (int64_t k = 0; k < n; k++) any = any || column_categories(&w->m->table, columns[k]) != NULL;
+    for (int64_t k = 0; k < n; k++) {
+        categories[k] = column_categories(&w->m->table, columns[k]) != NULL;
+        any = any || categories[k];
+    }
     if (!any) return CIRCE_OK;
-    OWNED char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory");
-    for (int64_t k = 0; k < n; k++)
-        fprintf(out, "%s%" PRId64 ":%s", k > 0 ? "*" : "", k,
-                column_categories(&w->m->table, columns[k]) != NULL ? "delta" : "gaussian");
-    fclose(out);
+    OWNED char *text = kernel_of_columns(categories, n, false);
     return circe_kernel_parse(w->context, text, kernel);
 }
 

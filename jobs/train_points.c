@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/small.h"
+#include "jobs/kernel_choice.h"
 #include "jobs/train_set.h"
 
 /* Where in a part the columns go. */
@@ -151,20 +152,13 @@ static circe_status fill_roles(training_set *set) {
 
 /* A gaussian over each run of numbers, delta over each run of categories; NULL: all are numbers. */
 static char *kernel_of(const training_set *set, const training_role *role) {
-    char *text = NULL;
-    size_t bytes = 0;
+    OWNED bool *categories = small_alloc((size_t)role->n * sizeof *categories);
     bool any = false;
-    for (int64_t c = 0; c < role->n; c++) any = any || training_is_category(set, role->cols[c]);
-    FILE *out = any ? open_memstream(&text, &bytes) : NULL;
-    if (out == NULL) return NULL;
-    for (int64_t first = 0, end; first < role->n; first = end) {
-        bool category = training_is_category(set, role->cols[first]);
-        for (end = first + 1; end < role->n && training_is_category(set, role->cols[end]) == category;) end++;
-        fprintf(out, "%s%" PRId64 "-%" PRId64 ":%s", first > 0 ? "*" : "", first, end - 1,
-                category ? "delta" : "gaussian");
+    for (int64_t c = 0; c < role->n; c++) {
+        categories[c] = training_is_category(set, role->cols[c]);
+        any = any || categories[c];
     }
-    fclose(out);
-    return text;
+    return any ? kernel_of_columns(categories, role->n, true) : NULL;
 }
 
 circe_status training_points_make(training_set *set) {

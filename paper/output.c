@@ -78,8 +78,7 @@ static void put_numbers(cJSON *object, const paper_kind *kind, const paper_row *
     }
 }
 
-static cJSON *row_json(const paper_config *config, const paper_row *row) {
-    cJSON *out = cJSON_CreateObject();
+static void row_json(cJSON *out, const paper_config *config, const paper_row *row) {
     put_method(out, config, row->model, row->d, row->method, &row->choice);
     if (row->method >= 0) cJSON_AddBoolToObject(out, "chosen", row->chosen);
     if (config->kind->pictures) cJSON_AddBoolToObject(out, "best_ood", row->best_ood);
@@ -93,15 +92,13 @@ static cJSON *row_json(const paper_config *config, const paper_row *row) {
         json_number(theirs, "mse", published->mse);
         json_number(theirs, "vcf", published->vcf);
     }
-    return out;
 }
 
-static cJSON *run_json(const paper *p, int64_t i) {
+static void run_json(cJSON *out, const paper *p, int64_t i) {
     const paper_planned *run = &p->runs[i];
     const sweep_run *its = &p->sweep.runs[i];
     const paper_group *group = &p->groups[run->group];
     paper_choice choice = paper_choice_of(run);
-    cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "run", its->name != NULL ? its->name : "");
     put_method(out, &p->config, group->model, group->d, group->method, &choice);
     json_integer(out, "seed", run->settings.seed);
@@ -109,12 +106,11 @@ static cJSON *run_json(const paper *p, int64_t i) {
     cJSON_AddStringToObject(out, "fingerprint", its->fingerprint);
     if (its->state == SWEEP_DONE) paper_numbers_put(out, p->config.kind, &run->numbers);
     if (its->error != NULL) cJSON_AddStringToObject(out, "error", its->error);
-    return out;
 }
 
 static void put_rows(cJSON *object, const char *name, const paper_config *config, const paper_rows *rows) {
     cJSON *list = cJSON_AddArrayToObject(object, name);
-    for (int64_t i = 0; i < rows->n; i++) cJSON_AddItemToArray(list, row_json(config, &rows->list[i]));
+    for (int64_t i = 0; i < rows->n; i++) row_json(json_item(list), config, &rows->list[i]);
 }
 
 static cJSON *whole_json(paper *p) {
@@ -132,7 +128,7 @@ static cJSON *whole_json(paper *p) {
     put_rows(out, "summary", config, &p->rows);
     put_rows(out, "tuning", config, &p->tuning);
     cJSON *runs = cJSON_AddArrayToObject(out, "runs");
-    for (int64_t i = 0; i < p->sweep.n_runs; i++) cJSON_AddItemToArray(runs, run_json(p, i));
+    for (int64_t i = 0; i < p->sweep.n_runs; i++) run_json(json_item(runs), p, i);
     cJSON_AddStringToObject(out, "configuration", config->text);
     return out;
 }

@@ -12,10 +12,8 @@
 #include "report/cells.h"
 
 cJSON *bench_row(cJSON *found, const char *list) {
-    cJSON *rows = cJSON_GetObjectItemCaseSensitive(found, list), *row = cJSON_CreateObject();
-    if (rows == NULL) rows = cJSON_AddArrayToObject(found, list);
-    cJSON_AddItemToArray(rows, row);
-    return row;
+    cJSON *rows = cJSON_GetObjectItemCaseSensitive(found, list);
+    return json_item(rows != NULL ? rows : cJSON_AddArrayToObject(found, list));
 }
 
 int bench_repeat(call_fn *call, void *user, int64_t warm, int64_t least, double budget, cJSON *row) {

@@ -288,6 +288,10 @@ class BatchMeasureTest(CliTest):
                 self.refuse(2, ["--ridge", "--model"], *self.measure_args(name=name), "--regress-z", "holdout",
                             "--model", "held.safetensors", "--ridge", "1")
 
+    def test_gcm_refuses_weights_and_says_what_takes_them(self):
+        self.refuse(2, ["--weights", "gcm takes no weights", "circe, circe-spectral, hsic", "kpc"],
+                    *self.measure_args(name="gcm"), "--weights", "w.npy")
+
     def test_gcm_refuses_a_model_of_another_kernel(self):
         self.succeed(*self.fit_args(out="gaussian.safetensors"))
         self.refuse(2, ["gaussian.safetensors", "gaussian(", "circe fit", "--kernel-z linear"],
