@@ -2,7 +2,6 @@
 #include "jobs/test_json.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/small.h"
 #include "core/settings.h"

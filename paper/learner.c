@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/owned.h"
 #include "paper/paper_parts.h"
 
 static const double checkpoint_minutes = 3;
@@ -25,15 +24,13 @@ static train_start start_of(const paper_settings *s) {
 
 static circe_status build_network(paper_learner *learner, train_shape input) {
     const paper_settings *s = learner->job->settings;
-    OWNED train_layer_spec *layers = NULL;
-    int64_t n = 0;
     circe_status status = train_device_open(learner->context, learner->job->device, &learner->device);
     if (status == CIRCE_OK && s->training.precision != NULL)
         status =
             train_device_set_precision(learner->device, (train_precision)train_precision_find(s->training.precision));
-    if (status == CIRCE_OK) status = train_network_parse(s->training.net, paper_settings_activation(s), 1, &layers, &n);
     if (status == CIRCE_OK)
-        status = train_network_create(learner->device, input, layers, n, s->training.batch, &learner->network);
+        status = train_network_build(learner->device, input, s->training.net, paper_settings_activation(s), 1,
+                                     s->training.batch, &learner->network);
     if (status == CIRCE_OK) status = train_network_initialise(learner->network, start_of(s), (uint64_t)s->seed);
     if (status == CIRCE_OK && s->training.weights != NULL)
         status = train_network_load_body(learner->network, s->training.weights);

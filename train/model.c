@@ -163,11 +163,8 @@ void train_model_free(train_model *model) {
 
 circe_status train_model_skeleton(train_device *device, const train_model *model, int64_t max_batch,
                                   train_network **network) {
-    OWNED train_layer_spec *specs = NULL;
-    int64_t n_specs = 0;
-    circe_status status = train_network_parse(model->net, model->activation, model->outputs, &specs, &n_specs);
-    return status == CIRCE_OK ? train_network_create(device, input_of(model), specs, n_specs, max_batch, network)
-                              : status;
+    return train_network_build(device, input_of(model), model->net, model->activation, model->outputs, max_batch,
+                               network);
 }
 
 circe_status train_model_network(train_device *device, const train_model *model, int64_t max_batch,

@@ -45,10 +45,7 @@ typedef struct bench_job {
 } bench_job;
 
 static circe_status open_network(const bench_job *j, train_device *device, train_network **network) {
-    OWNED train_layer_spec *specs = NULL;
-    int64_t n = 0;
-    circe_status status = train_network_parse(j->net, j->activation, 1, &specs, &n);
-    if (status == CIRCE_OK) status = train_network_create(device, j->input, specs, n, j->batch, network);
+    circe_status status = train_network_build(device, j->input, j->net, j->activation, 1, j->batch, network);
     return status == CIRCE_OK ? train_network_initialise(*network, TRAIN_START_HE, j->b->seed) : status;
 }
 
