@@ -19,7 +19,7 @@
 #include "jobs/test_parts.h"
 #include "jobs/tests.h"
 
-enum { LEAST_ROWS = 8, MAX_NAMES = 16, MOST_INPUTS = 4 + N_ROW_COLUMNS, EFFECT_DRAWS = 200, ALONG_POINTS = 9 };
+enum { MAX_NAMES = 16, MOST_INPUTS = 4 + N_ROW_COLUMNS, EFFECT_DRAWS = 200, ALONG_POINTS = 9 };
 
 static const double long_calibration = 120; /* seconds that are worth a word beforehand */
 
@@ -235,10 +235,10 @@ static circe_status read_rows(test_job *j) {
     if (status == CIRCE_OK && has_predictions(j)) status = read_predictions(j);
     n = group_all(j, variables, group);
     if (status == CIRCE_OK) status = inputs_check_categories(how, group, n);
-    if (status == CIRCE_OK) status = inputs_check(how, group, n, LEAST_ROWS, &j->result->dropped);
+    if (status == CIRCE_OK) status = inputs_check(how, group, n, TEST_LEAST_ROWS, &j->result->dropped);
     j->result->given = j->x.values.rows;
     if (status == CIRCE_OK && j->rows_wanted > 0)
-        status = inputs_sample(j->options->seed, group, n, j->rows_wanted, LEAST_ROWS);
+        status = inputs_sample(j->options->seed, group, n, j->rows_wanted, TEST_LEAST_ROWS);
     if (status == CIRCE_OK) status = split_predictions(j);
     return status == CIRCE_OK ? read_auxiliary(j) : status;
 }
@@ -306,7 +306,7 @@ static circe_status take_sample(test_job *j, int64_t rows, const char *time) {
               " repeats it); testing all of them would take about %s; --rows all does that%s",
               rows, j->result->given, rows, j->options->seed, time,
               rcot ? "" : ", and the test rcot takes millions of rows in seconds");
-    circe_status status = inputs_sample(j->options->seed, group, group_all(j, variables, group), rows, LEAST_ROWS);
+    circe_status status = inputs_sample(j->options->seed, group, group_all(j, variables, group), rows, TEST_LEAST_ROWS);
     if (status == CIRCE_OK) status = split_predictions(j);
     return status == CIRCE_OK ? row_columns_take(j->of_rows) : status;
 }

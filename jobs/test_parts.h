@@ -3,7 +3,10 @@
 #define JOBS_TEST_PARTS_H
 
 #include "circe/test_job.h"
+#include "io/column_table.h"
 #include "io/inputs.h"
+
+enum { TEST_LEAST_ROWS = 8 };
 
 /* ---- test_rows.c: weights, groups and times of the rows ---------------------------------------------------------- */
 
@@ -44,5 +47,27 @@ test_key test_key_of(const circe_mat *x, const circe_mat *y, const circe_mat *z,
 /* The result in the folder; false: there is none, or none that can be used. */
 bool test_cache_read(const char *folder, test_key key, circe_test_result *result);
 circe_status test_cache_write(const char *folder, test_key key, const circe_test_result *result);
+
+/* ---- test_questions.c: what many tests ask, by the columns of their table ---------------------------------------- */
+
+/* A question by the columns of the table. */
+typedef struct question_columns {
+    int64_t *x, *y, *z, n_x, n_y, n_z;
+} question_columns;
+
+typedef struct question_set {
+    const circe_test_job_options *options;
+    const circe_question *list; /* NULL: those of --pairs */
+    int64_t n;
+    circe_question *read;           /* the list, from a file; owned */
+    int64_t *lines;                 /* of the file; NULL: none */
+    column_table table;             /* with every column that is named */
+    double *of_rows[N_ROW_COLUMNS]; /* (rows): weights, groups, times; NULL: none */
+    question_columns *columns;      /* (n) */
+} question_set;
+
+/* options, list and n are set. conditions: whether the test looks at y. */
+circe_status questions_read(const circe_table *table, bool conditions, question_set *qs);
+void questions_free(question_set *qs);
 
 #endif
