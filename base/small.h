@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 
 /* Zeros. */

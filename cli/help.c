@@ -1,7 +1,6 @@
 /* `circe --help` and `circe COMMAND --help`. */
 #include "cli/help.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -61,24 +60,21 @@ void help_options(FILE *out, const spec_command *command, void (*group)(FILE *ou
 }
 
 int help_write_page(const char *path, help_page_fn *page, const spec_command *command) {
-    char *text = NULL;
+    OWNED char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL) return message_fail(EXIT_WORK, "out of memory");
     page(out, command);
     fclose(out);
-    int status = message_refused(file_write_text(path, text, bytes));
-    free(text);
-    return status;
+    return message_refused(file_write_text(path, text, bytes));
 }
 
 int help_write_pages(const char *directory, const char *prefix, const char *ending, help_page_fn *page) {
     int status = EXIT_DONE;
     for (int i = 0; i < SPEC_N_COMMANDS && status == EXIT_DONE; i++) {
         if (spec_commands[i].hidden || i == SPEC_HELP) continue;
-        char *path = small_format("%s/%s%s%s", directory, prefix, spec_commands[i].name, ending);
+        OWNED char *path = small_format("%s/%s%s%s", directory, prefix, spec_commands[i].name, ending);
         status = help_write_page(path, page, &spec_commands[i]);
-        free(path);
     }
     return status;
 }

@@ -1,5 +1,4 @@
 /* Man pages (troff, man(7)) from the table of spec.c. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/small.h"
@@ -10,37 +9,26 @@
 
 /* Text as troff reads it back unchanged: dashes that can be copied, no accidental escapes or requests. */
 static void put(FILE *out, const char *text, size_t length) {
+    static const char special[] = "-\\'`^~";
+    static const char *const escapes[] = {"\\-", "\\e", "\\(aq", "\\(ga", "\\(ha", "\\(ti"};
     bool line_start = true;
     for (size_t i = 0; i < length; i++) {
-        char c = text[i];
-        if (line_start && (c == '.' || c == '\'')) fputs("\\&", out);
-        line_start = c == '\n';
-        switch (c) {
-            case '-':
-                fputs("\\-", out);
-                break;
-            case '\\':
-                fputs("\\e", out);
-                break;
-            case '\'':
-                fputs("\\(aq", out);
-                break;
-            case '`':
-                fputs("\\(ga", out);
-                break;
-            case '^':
-                fputs("\\(ha", out);
-                break;
-            case '~':
-                fputs("\\(ti", out);
-                break;
-            default:
-                fputc(c, out);
-        }
+        const char *found = memchr(special, text[i], sizeof special - 1);
+        if (line_start && (text[i] == '.' || text[i] == '\'')) fputs("\\&", out);
+        line_start = text[i] == '\n';
+        if (found != NULL)
+            fputs(escapes[found - special], out);
+        else
+            fputc(text[i], out);
     }
 }
 
 static void put_text(FILE *out, const char *text) { put(out, text, strlen(text)); }
+
+static void put_line(FILE *out, const char *text) {
+    put_text(out, text);
+    fputc('\n', out);
+}
 
 static void put_paragraph(FILE *out, const char *text, size_t length, bool verbatim) {
     fputs(verbatim ? ".PP\n.nf\n" : ".PP\n", out);
@@ -52,8 +40,7 @@ static void put_heading(FILE *out, const char *page, const char *name, const cha
     fprintf(out, ".TH %s 1 \"\" \"circe %s\" \"User Commands\"\n.SH NAME\n", page, CIRCE_VERSION_STRING);
     put_text(out, name);
     fputs(" \\- ", out);
-    put_text(out, summary);
-    fputc('\n', out);
+    put_line(out, summary);
 }
 
 static void put_examples(FILE *out, const spec_example *examples) {
@@ -90,8 +77,7 @@ static void put_option(FILE *out, const circe_option *option) {
         fputs(".\n", out);
     }
     put_text(out, option->help);
-    put_text(out, fallback);
-    fputc('\n', out);
+    put_line(out, fallback);
 }
 
 static void put_group(FILE *out, const char *name, bool first) {
@@ -106,21 +92,18 @@ static void put_argument(FILE *out, const spec_command *command) {
         fputs(".TP\n\\fB", out);
         put_text(out, words[i]);
         fputs("\\fR\n", out);
-        put_text(out, meanings[i]);
-        fputc('\n', out);
+        put_line(out, meanings[i]);
     }
 }
 
 static void put_files(FILE *out) {
     fputs(".SH FILES\n", out);
-    put_text(out, spec_files);
-    fputc('\n', out);
+    put_line(out, spec_files);
 }
 
 static void put_exit_status(FILE *out) {
     fputs(".SH EXIT STATUS\n", out);
-    put_text(out, spec_exit_status);
-    fputc('\n', out);
+    put_line(out, spec_exit_status);
 }
 
 static void put_command_page(FILE *out, const spec_command *command) {
@@ -151,8 +134,7 @@ static void put_main_page(FILE *out, const spec_command *all) {
     for (int i = 0; i < SPEC_N_COMMANDS; i++) {
         if (spec_commands[i].hidden) continue;
         fprintf(out, ".TP\n\\fB%s\\fR\n", spec_commands[i].name);
-        put_text(out, spec_commands[i].summary);
-        fputc('\n', out);
+        put_line(out, spec_commands[i].summary);
     }
     put_files(out);
     put_exit_status(out);
@@ -168,8 +150,7 @@ static void put_main_page(FILE *out, const spec_command *all) {
 }
 
 int manpage_write_all(const char *directory) {
-    char *path = small_format("%s/circe.1", directory);
+    OWNED char *path = small_format("%s/circe.1", directory);
     int status = help_write_page(path, put_main_page, NULL);
-    free(path);
     return status == EXIT_DONE ? help_write_pages(directory, "circe-", ".1", put_command_page) : status;
 }

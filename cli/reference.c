@@ -1,6 +1,5 @@
 /* The reference of the commands for the site (MyST Markdown), from the table of spec.c. */
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/small.h"
@@ -24,13 +23,12 @@ static void put(FILE *out, const char *text) {
 }
 
 static void put_paragraph(FILE *out, const char *text, size_t length, bool verbatim) {
-    char *paragraph = small_format("%.*s", (int)length, text);
+    OWNED char *paragraph = small_format("%.*s", (int)length, text);
     if (verbatim)
         fprintf(out, "```text\n%s\n```", paragraph);
     else
         put(out, paragraph);
     fputs("\n\n", out);
-    free(paragraph);
 }
 
 static void put_option(FILE *out, const circe_option *option) {

@@ -347,52 +347,52 @@ size_t spec_find_row(const spec_command *command, const char *name, size_t lengt
     return i;
 }
 
+/* Words that no table of the jobs has. */
+static const struct {
+    spec_command_id command;
+    const char *word, *meaning;
+} words_of[] = {
+    {SPEC_EXPERIMENT, "table1", "univariate models: error and VCF of every method"},
+    {SPEC_EXPERIMENT, "multivariate1", "z with 2 to 20 dimensions: error against VCF"},
+    {SPEC_EXPERIMENT, "multivariate2", "y with 2 to 20 dimensions: error against VCF"},
+    {SPEC_EXPERIMENT, "limits", "the floor of any invariant predictor, without training"},
+    {SPEC_EXPERIMENT, "dsprites-linear", "sprites: out-of-domain loss, linear dependence"},
+    {SPEC_EXPERIMENT, "dsprites-nonlinear", "the same, with dependence that GCM cannot see"},
+    {SPEC_EXPERIMENT, "dsprites-ycone", "the same, on two branches of a cone"},
+    {SPEC_EXPERIMENT, "dsprites-holdout", "a separate holdout, or one that is also trained on"},
+    {SPEC_EXPERIMENT, "yaleb", "faces: pose, regardless of the light's direction"},
+    {SPEC_DATA, "faces", "lit heads in the layout of Extended Yale-B, into a folder"},
+    {SPEC_DATA, "dsprites", "the dSprites pictures, into an .npz"},
+    {SPEC_DATA, "contact-sheet", "a .png overview of either"},
+    {SPEC_COMPLETION, "bash", "GNU bash"},
+    {SPEC_COMPLETION, "zsh", "the Z shell"},
+};
+
+typedef struct word_list {
+    const char **words, **meanings;
+    size_t n, limit;
+} word_list;
+
+static void add_word(word_list *list, const char *word, const char *meaning) {
+    if (list->n == list->limit) return;
+    list->words[list->n] = word;
+    list->meanings[list->n++] = meaning;
+}
+
 size_t spec_argument_words(const spec_command *command, const char **words, const char **meanings, size_t limit) {
-    size_t n = 0;
+    word_list list = {words, meanings, 0, limit};
     if (command == &spec_commands[SPEC_MEASURE]) {
-        for (; n < n_measures && n < limit; n++) {
-            words[n] = measure_name(&measures[n]);
-            meanings[n] = measures[n].summary;
-        }
-        if (n < limit) {
-            words[n] = measure_all_name;
-            meanings[n++] = measure_all_summary;
-        }
+        for (size_t m = 0; m < n_measures; m++) add_word(&list, measure_name(&measures[m]), measures[m].summary);
+        add_word(&list, measure_all_name, measure_all_summary);
     } else if (command == &spec_commands[SPEC_TEST]) {
-        for (; n < n_tests && n < limit; n++) {
-            words[n] = tests[n].name;
-            meanings[n] = tests[n].summary;
-        }
-        if (n < limit) {
-            words[n] = test_all_name;
-            meanings[n++] = test_all_summary;
-        }
+        for (size_t t = 0; t < n_tests; t++) add_word(&list, tests[t].name, tests[t].summary);
+        add_word(&list, test_all_name, test_all_summary);
     } else if (command == &spec_commands[SPEC_HELP]) {
-        for (int i = 0; i < SPEC_N_COMMANDS && n < limit; i++) {
-            if (spec_commands[i].hidden || i == SPEC_HELP) continue;
-            words[n] = spec_commands[i].name;
-            meanings[n++] = spec_commands[i].summary;
-        }
-    } else if (command == &spec_commands[SPEC_EXPERIMENT] && limit >= 9) {
-        words[0] = "table1", meanings[0] = "univariate models: error and VCF of every method";
-        words[1] = "multivariate1", meanings[1] = "z with 2 to 20 dimensions: error against VCF";
-        words[2] = "multivariate2", meanings[2] = "y with 2 to 20 dimensions: error against VCF";
-        words[3] = "limits", meanings[3] = "the floor of any invariant predictor, without training";
-        words[4] = "dsprites-linear", meanings[4] = "sprites: out-of-domain loss, linear dependence";
-        words[5] = "dsprites-nonlinear", meanings[5] = "the same, with dependence that GCM cannot see";
-        words[6] = "dsprites-ycone", meanings[6] = "the same, on two branches of a cone";
-        words[7] = "dsprites-holdout", meanings[7] = "a separate holdout, or one that is also trained on";
-        words[8] = "yaleb", meanings[8] = "faces: pose, regardless of the light's direction";
-        n = 9;
-    } else if (command == &spec_commands[SPEC_DATA] && limit >= 3) {
-        words[0] = "faces", meanings[0] = "lit heads in the layout of Extended Yale-B, into a folder";
-        words[1] = "dsprites", meanings[1] = "the dSprites pictures, into an .npz";
-        words[2] = "contact-sheet", meanings[2] = "a .png overview of either";
-        n = 3;
-    } else if (command == &spec_commands[SPEC_COMPLETION] && limit >= 2) {
-        words[0] = "bash", meanings[0] = "GNU bash";
-        words[1] = "zsh", meanings[1] = "the Z shell";
-        n = 2;
+        for (int i = 0; i < SPEC_N_COMMANDS; i++)
+            if (!spec_commands[i].hidden && i != SPEC_HELP)
+                add_word(&list, spec_commands[i].name, spec_commands[i].summary);
     }
-    return n;
+    for (size_t i = 0; i < sizeof words_of / sizeof *words_of; i++)
+        if (command == &spec_commands[words_of[i].command]) add_word(&list, words_of[i].word, words_of[i].meaning);
+    return list.n;
 }

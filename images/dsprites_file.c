@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "files/mapped.h"
 #include "images/dsprites.h"
@@ -56,7 +57,7 @@ static bool pack(const uint8_t *pixels, uint8_t *bits) {
 
 static circe_status read_images(io_member *member, const char *name, int64_t images, uint8_t *bits) {
     circe_status status = CIRCE_OK;
-    uint8_t *pixels = malloc((size_t)BLOCK * PIXELS);
+    OWNED uint8_t *pixels = malloc((size_t)BLOCK * PIXELS);
     if (pixels == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory; cannot read it", name);
     for (int64_t first = 0; first < images && status == CIRCE_OK; first += BLOCK) {
         int64_t n = images - first < BLOCK ? images - first : BLOCK;
@@ -65,7 +66,6 @@ static circe_status read_images(io_member *member, const char *name, int64_t ima
             if (!pack(pixels + i * PIXELS, bits + (first + i) * DSPRITES_BYTES))
                 status = refuse_pixel(name, first + i, pixels + i * PIXELS);
     }
-    free(pixels);
     return status == CIRCE_OK ? io_member_end(member) : status;
 }
 

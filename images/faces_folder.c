@@ -8,11 +8,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "images/pgm.h"
 #include "images/yaleb.h"
@@ -76,16 +76,14 @@ static circe_status write_file(const char *path, const void *data, size_t bytes)
 static circe_status take(void *user, int64_t identity, int pose, int light, const uint8_t *pixels) {
     const writing *w = user;
     char path[PATH_MAX];
-    void *data = NULL;
+    OWNED void *data = NULL;
     size_t bytes = 0;
     const image_picture picture = {faces_width(w->options->height), w->options->height, 1,
                                    (uint8_t *)(uintptr_t)pixels};
     if (!picture_path(w->stage, identity, pose, light, path))
         return circe_fail(CIRCE_ERR_ARGUMENT, "%s: the path is too long", w->folder);
     circe_status status = pgm_format(&picture, path, &data, &bytes);
-    if (status == CIRCE_OK) status = write_file(path, data, bytes);
-    free(data);
-    return status;
+    return status == CIRCE_OK ? write_file(path, data, bytes) : status;
 }
 
 static bool remove_picture(const writing *w, int64_t identity, int pose, int light) {

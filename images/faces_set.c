@@ -2,6 +2,7 @@
  * lamps light it. Most of the time goes into the lamps, which run side by side. */
 #include <stdlib.h>
 
+#include "base/owned.h"
 #include "images/faces_view.h"
 #include "images/stack_parts.h"
 
@@ -38,11 +39,9 @@ static circe_status take_light(const rendering *r, int light, uint8_t *pixels) {
 
 static circe_status light_one(void *user, int64_t light) {
     const rendering *r = user;
-    uint8_t *pixels = malloc((size_t)(r->view->width * r->view->height));
-    circe_status status = pixels == NULL ? circe_fail(CIRCE_ERR_MEMORY, "out of memory for a picture")
-                                         : take_light(r, (int)light, pixels);
-    free(pixels);
-    return status;
+    OWNED uint8_t *pixels = malloc((size_t)(r->view->width * r->view->height));
+    return pixels == NULL ? circe_fail(CIRCE_ERR_MEMORY, "out of memory for a picture")
+                          : take_light(r, (int)light, pixels);
 }
 
 static circe_status render_pose(rendering *r, const faces_model *model, int64_t identity, int pose) {

@@ -2,7 +2,7 @@
  *
  * A warning of the library counts as an error here: it means that the library invented pixels, which do not belong in a
  * training set. The size is read and checked before any pixel. */
-#include "images/jpeg_file.h"
+#include "images/picture.h"
 
 #include <turbojpeg.h>
 

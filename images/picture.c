@@ -7,9 +7,7 @@
 #include "base/file.h"
 #include "circe/status.h"
 #include "files/mapped.h"
-#include "images/jpeg_file.h"
 #include "images/pgm.h"
-#include "images/png_file.h"
 
 circe_status image_picture_make(int64_t width, int64_t height, int64_t channels, const char *name, image_picture *out) {
     *out = (image_picture){0};

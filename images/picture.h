@@ -31,4 +31,14 @@ void image_picture_grey(image_picture *picture);
 /* The bytes of a file, whole or not at all: written beside, synced, renamed. */
 circe_status image_write_bytes(const char *path, const void *data, size_t bytes);
 
+/* Grey files become grey pictures, all others colour. Pixels are taken as they are stored; the orientation that a
+ * camera noted (EXIF) is ignored. */
+circe_status jpeg_file_parse(const void *data, size_t bytes, const char *name, image_picture *out);
+
+/* Grey files become grey pictures, all others colour; palettes, 16 bits and transparency (on black) are resolved. */
+circe_status png_file_parse(const void *data, size_t bytes, const char *name, image_picture *out);
+
+/* Grey or colour of 8 bits, whole or not at all. */
+circe_status png_file_write(const char *path, const image_picture *picture);
+
 #endif

@@ -1,10 +1,11 @@
 /* .png: libpng's simplified interface, which reports errors as texts and jumps nowhere. */
-#include "images/png_file.h"
+#include "images/picture.h"
 
 #include <stdlib.h>
 
 #include <png.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 
 static circe_status refuse(png_image *image, const char *name, const char *what) {
@@ -35,12 +36,10 @@ circe_status png_file_write(const char *path, const image_picture *picture) {
                        .height = (png_uint_32)picture->height,
                        .format = picture->channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY};
     png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
-    void *data = malloc(bytes);
+    OWNED void *data = malloc(bytes);
     if (data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory for a .png", path);
     circe_status status = CIRCE_OK;
     if (!png_image_write_to_memory(&image, data, &bytes, 0, picture->pixels, 0, NULL))
         status = refuse(&image, path, "cannot be made");
-    if (status == CIRCE_OK) status = image_write_bytes(path, data, bytes);
-    free(data);
-    return status;
+    return status == CIRCE_OK ? image_write_bytes(path, data, bytes) : status;
 }

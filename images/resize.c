@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 
 /* The weights of one output pixel: inputs first .. first + n - 1. */
@@ -65,8 +66,8 @@ circe_status image_resize(const image_picture *picture, int64_t width, int64_t h
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "a picture cannot be resized to %lld by %lld pixels; 1 by 1 is the smallest size",
                           (long long)width, (long long)height);
-    taps *columns = make_taps(picture->width, width), *rows = make_taps(picture->height, height);
-    float *middle = malloc((size_t)(width * (picture->height + 1)) * sizeof *middle);
+    OWNED taps *columns = make_taps(picture->width, width), *rows = make_taps(picture->height, height);
+    OWNED float *middle = malloc((size_t)(width * (picture->height + 1)) * sizeof *middle);
     circe_status status = CIRCE_OK;
     if (columns == NULL || rows == NULL || middle == NULL) {
         status = circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot resize a picture to %lld by %lld",
@@ -75,8 +76,5 @@ circe_status image_resize(const image_picture *picture, int64_t width, int64_t h
         resize_rows(picture, columns, width, middle);
         resize_columns(middle, rows, width, height, middle + width * picture->height, out);
     }
-    free(columns);
-    free(rows);
-    free(middle);
     return status;
 }

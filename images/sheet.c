@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "images/dsprites.h"
 #include "images/resize.h"
@@ -40,7 +41,7 @@ static circe_status put_face(const grid *g, int64_t row, int64_t col, const yale
     int64_t i = yaleb_find(list->names, list->n, &wanted);
     image_picture picture;
     if (i < 0) return CIRCE_OK;
-    uint8_t *cell = malloc((size_t)(g->width * g->height));
+    OWNED uint8_t *cell = malloc((size_t)(g->width * g->height));
     if (cell == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the contact sheet");
     circe_status status = image_picture_read(list->paths[i], &picture);
     if (status == CIRCE_OK) {
@@ -49,7 +50,6 @@ static circe_status put_face(const grid *g, int64_t row, int64_t col, const yale
         image_picture_free(&picture);
     }
     if (status == CIRCE_OK) put(g, row, col, cell);
-    free(cell);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "images/yaleb.h"
 
@@ -65,7 +66,7 @@ static circe_status walk(search *s, const char *folder, int depth) {
     if (directory == NULL) return circe_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", folder, strerror(errno));
     circe_status status = CIRCE_OK;
     for (struct dirent *entry; status == CIRCE_OK && (entry = readdir(directory)) != NULL;) {
-        char *path = NULL;
+        OWNED char *path = NULL;
         struct stat info;
         if (entry->d_name[0] == '.') continue;
         if (asprintf(&path, "%s/%s", folder, entry->d_name) < 0) {
@@ -77,7 +78,6 @@ static circe_status walk(search *s, const char *folder, int depth) {
         } else {
             status = meet_file(s, entry->d_name, path);
         }
-        free(path);
     }
     closedir(directory);
     return status;

@@ -27,10 +27,9 @@ static void one_column_each(const name_list *wanted, column_table *out) {
 /* ---- .csv and .tsv: columns by name ------------------------------------------------------------------------------ */
 
 static circe_status read_columns(const char *path, const name_list *wanted, const io_reading *how, column_table *out) {
-    char *selection = name_list_join(wanted);
+    OWNED char *selection = name_list_join(wanted);
     io_table *table = &out->in.table;
     circe_status status = io_read_as(path, selection, how, table);
-    free(selection);
     if (status != CIRCE_OK) return status;
     if (table->names == NULL) table->names = name_list_block(wanted);
     return CIRCE_OK;
@@ -76,9 +75,8 @@ static circe_status read_selection(const char *path, const io_reading *how, sele
     for (int64_t b = 0; b < a && s->values == NULL; b++)
         if (strcmp(list[b].array, s->array) == 0) s->values = list[b].values;
     if (s->values == NULL) {
-        char *source = small_format("%s:%s", path, s->array);
+        OWNED char *source = small_format("%s:%s", path, s->array);
         circe_status status = io_read_as(source, NULL, &as_it_is, &s->own);
-        free(source);
         if (status != CIRCE_OK) return status;
         s->values = &s->own.values;
     }
@@ -94,15 +92,14 @@ static circe_status read_selection(const char *path, const io_reading *how, sele
 static void name_columns(const char *name, int64_t count, name_list *names) {
     if (count == 1) name_list_add(names, name);
     for (int64_t c = 0; count > 1 && c < count; c++) {
-        char *one = small_format("%s:%" PRId64, name, c);
+        OWNED char *one = small_format("%s:%" PRId64, name, c);
         name_list_add(names, one);
-        free(one);
     }
 }
 
 static circe_status read_arrays(const char *path, const name_list *wanted, const io_reading *how, column_table *out) {
-    selection *list = small_alloc((size_t)wanted->n * sizeof *list);
-    name_list names = {0};
+    OWNED selection *list = small_alloc((size_t)wanted->n * sizeof *list);
+    OWNED_BY(name_list_free) name_list names = {0};
     circe_status status = CIRCE_OK;
     for (int64_t a = 0; a < wanted->n; a++) list[a] = select_array(wanted->names[a]);
     for (int64_t a = 0; a < wanted->n && status == CIRCE_OK; a++) {
@@ -122,8 +119,6 @@ static circe_status read_arrays(const char *path, const name_list *wanted, const
         io_table_free(&list[a].own);
         free(list[a].array);
     }
-    name_list_free(&names);
-    free(list);
     return status;
 }
 
@@ -146,10 +141,9 @@ static circe_status copy_columns(const char *path, const circe_mat *from, const 
                           "%s: the columns of an .npy have no names; use numbers from 0: there are %" PRId64, path,
                           from->cols);
     if (!numbers && from->cols != wanted->n) {
-        char *list = name_list_join(wanted);
+        OWNED char *list = name_list_join(wanted);
         circe_fail(CIRCE_ERR_SHAPE, "%s has %" PRId64 " columns; the model needs %" PRId64 ", in this order: %s", path,
                    from->cols, wanted->n, list);
-        free(list);
         return CIRCE_ERR_SHAPE;
     }
     circe_status status = make_table(path, from->rows, wanted, out);
@@ -212,12 +206,11 @@ circe_status column_table_read(const circe_table *memory, const char *path, cons
 /* The texts that describe columns are one longer each. */
 static void describe_one_more(io_table *t, const char *name) {
     int64_t n = t->values.cols;
-    name_list names = {0};
+    OWNED_BY(name_list_free) name_list names = {0};
     for (int64_t c = 0; c < n; c++) name_list_add(&names, t->names[c]);
     name_list_add(&names, name);
     free(t->names);
     t->names = name_list_block(&names);
-    name_list_free(&names);
     if (t->categorical == NULL) return;
     t->categorical = small_grow(t->categorical, (size_t)(n + 1) * sizeof *t->categorical);
     t->categories = small_grow(t->categories, (size_t)(n + 1) * sizeof *t->categories);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "core/core.h"
 #include "io/io_parts.h"
 
@@ -209,7 +210,7 @@ circe_status io_table_read_as(io_table *table, const io_reading *reading) {
     circe_status status = CIRCE_OK;
     bool any = reading->n_missing > 0;
     int64_t cols = table->values.cols;
-    bool *named = calloc((size_t)cols + 1, sizeof *named);
+    OWNED bool *named = calloc((size_t)cols + 1, sizeof *named);
     if (named == NULL) return io__no_memory(table->source);
     for (int64_t c = 0; c < cols; c++) {
         named[c] = io__is_named(reading, table->names != NULL ? table->names[c] : NULL, (size_t)c);
@@ -219,6 +220,5 @@ circe_status io_table_read_as(io_table *table, const io_reading *reading) {
     if (status == CIRCE_OK && any && !io__begin_description(table)) status = io__no_memory(table->source);
     for (int64_t c = 0; any && c < cols && status == CIRCE_OK; c++)
         status = io__array_column_as(table, reading, c, named[c]);
-    free(named);
     return status;
 }

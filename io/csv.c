@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "core/core.h"
 #include "core/threads.h"
 #include "io/csv.h"
@@ -179,9 +180,8 @@ static circe_status select_columns(reader *r, const char *columns) {
     while (status == CIRCE_OK && !item.last) {
         status = io__next_field(&list, &item);
         if (status != CIRCE_OK) break;
-        char *wanted = strndup(item.text, item.length);
+        OWNED char *wanted = strndup(item.text, item.length);
         status = wanted == NULL ? no_memory(r) : select_one(r, wanted);
-        free(wanted);
     }
     free(list.scratch);
     return status;

@@ -91,4 +91,11 @@ bool io__rows_join(const io__layout *layout, io__rows *rows, io__rows *more);
 bool io__rows_reserve(const io__layout *layout, io__rows *rows, size_t n);
 void io__rows_free(const io__layout *layout, io__rows *rows);
 
+/* ---- decimal.c: decimal numbers at the head of a text, fast and rounded to the last bit ----------------------- */
+
+/* Reads the decimal number that begins at `at` (sign, digits, point, exponent) and sets *value to the nearest double.
+ * Returns where it ends. NULL if no number begins here, or if this function cannot decide the nearest double: more than
+ * 19 significant digits, a power of ten beyond 64, a tie too close to call. The caller then uses a slower method. */
+const char *io__decimal(const char *at, const char *end, double *value);
+
 #endif

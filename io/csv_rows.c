@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "core/core.h"
 #include "io/csv.h"
 
@@ -140,7 +141,7 @@ static void join_samples(const io__layout *layout, const io__rows *rows, io__sam
 static bool recode(const io__layout *layout, size_t c, io__rows *rows, io__rows *more) {
     const io__texts *texts = &more->columns[c].categories.texts;
     if (texts->count == 0 || more->columns[c].numbers.n > 0) return true; /* numbers and texts: it will be refused */
-    size_t *codes = malloc(texts->count * sizeof *codes);
+    OWNED size_t *codes = malloc(texts->count * sizeof *codes);
     bool complete = codes != NULL, same = true;
     for (size_t k = 0; complete && k < texts->count; k++) {
         const char *text = io__texts_get(texts, k);
@@ -151,7 +152,6 @@ static bool recode(const io__layout *layout, size_t c, io__rows *rows, io__rows 
         double *cell = &more->values[i * layout->n_columns + c];
         if (!isnan(*cell)) *cell = (double)codes[(size_t)*cell];
     }
-    free(codes);
     return complete;
 }
 

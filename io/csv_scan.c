@@ -2,7 +2,7 @@
  * More lenient than it in what real files need: lines may end in LF, CRLF or CR; blanks around a field do not belong
  * to it unless they are quoted; a quote inside an unquoted field is itself. */
 
-#include "io/decimal.h"
+#include "io/csv.h"
 #include "io/io_parts.h"
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }

@@ -5,7 +5,7 @@
  * w * 5^q come from one or two products with a table of 5^q in 128 bits (Lemire 2021, "Number parsing at a gigabyte per
  * second"): they decide the rounding unless the product lies within the table's error of a tie, and then io__decimal
  * leaves the number to its caller. The result is the nearest double, ties to even, as strtod gives it. */
-#include "io/decimal.h"
+#include "io/csv.h"
 
 #include <stdbool.h>
 #include <stddef.h>

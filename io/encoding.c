@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/small.h"
+#include "io/json_values.h"
 
 enum { MOST_COLUMNS = 1 << 24 };
 
@@ -47,9 +48,8 @@ void encoding_inputs(const encoding *e, const column_table *table, const int64_t
     for (int64_t i = 0, at = 0; i < e->names.n; at += e->count[i++]) {
         const name_list *categories = &e->categories[i];
         for (int64_t c = 0; c < categories->n; c++) {
-            char *name = small_format("%s=%s", e->names.names[i], categories->names[c]);
+            OWNED char *name = small_format("%s=%s", e->names.names[i], categories->names[c]);
             name_list_add(inputs, name);
-            free(name);
         }
         for (int64_t c = 0; categories->n == 0 && c < e->count[i]; c++)
             name_list_add(inputs, column_name(table, cols[at + c]));
@@ -60,11 +60,10 @@ void encoding_inputs(const encoding *e, const column_table *table, const int64_t
 
 static circe_status unknown_category(const column_table *table, int64_t row, int64_t col, const name_list *known,
                                      const char *text) {
-    char *list = name_list_join(known);
+    OWNED char *list = name_list_join(known);
     circe_fail(CIRCE_ERR_VALUE,
                "%s: row %" PRId64 ", column '%s' is '%s', which did not occur in training; the model knows %s",
                input_source(&table->in), row, column_name(table, col), text, list);
-    free(list);
     return CIRCE_ERR_VALUE;
 }
 
@@ -112,13 +111,11 @@ circe_status encoding_apply(const encoding *e, const column_table *table, const 
 cJSON *encoding_json(const encoding *e) {
     cJSON *list = cJSON_CreateArray();
     for (int64_t i = 0; i < e->names.n; i++) {
-        cJSON *column = cJSON_CreateObject();
+        cJSON *column = json_item(list);
         cJSON_AddStringToObject(column, "name", e->names.names[i]);
         if (e->count[i] != 1) cJSON_AddNumberToObject(column, "columns", (double)e->count[i]);
-        cJSON *texts = e->categories[i].n > 0 ? cJSON_AddArrayToObject(column, "categories") : NULL;
-        for (int64_t c = 0; c < e->categories[i].n; c++)
-            cJSON_AddItemToArray(texts, cJSON_CreateString(e->categories[i].names[c]));
-        cJSON_AddItemToArray(list, column);
+        const name_list *texts = &e->categories[i];
+        if (texts->n > 0) json_words(column, "categories", (const char *const *)texts->names, texts->n);
     }
     return list;
 }

@@ -57,10 +57,8 @@ circe_status input_read_from(const input_options *options, variable of, const ch
 static circe_status read_selection(const input_options *options, variable of, const char *path, const char *selection,
                                    input *out) {
     if (!has_arrays(options, path)) return read_as(options, of, path, selection, out);
-    char *source = small_format("%s:%s", path, selection);
-    circe_status status = read_as(options, of, source, NULL, out);
-    free(source);
-    return status;
+    OWNED char *source = small_format("%s:%s", path, selection);
+    return read_as(options, of, source, NULL, out);
 }
 
 circe_status input_read(const input_options *options, variable of, bool holdout, input *out) {
@@ -199,7 +197,7 @@ static circe_status refuse_item(const char *item, input *const *group, int n) {
 }
 
 circe_status inputs_check_categories(const reading_options *options, input *const *group, int n) {
-    name_list items = {0};
+    OWNED_BY(name_list_free) name_list items = {0};
     if (options->categories == NULL) return CIRCE_OK;
     circe_status status = name_list_split("categories", options->categories, &items);
     for (int64_t i = 0; i < items.n && status == CIRCE_OK; i++) {
@@ -207,7 +205,6 @@ circe_status inputs_check_categories(const reading_options *options, input *cons
         for (int k = 0; k < n; k++) met = met || (group[k]->met != NULL && group[k]->met[i]);
         if (!met) status = refuse_item(items.names[i], group, n);
     }
-    name_list_free(&items);
     return status;
 }
 
@@ -226,8 +223,8 @@ circe_status inputs_sample(int64_t seed, input *const *group, int n, int64_t row
         return circe_fail(CIRCE_ERR_ARGUMENT, "--rows %" PRId64 " is too few; at least %" PRId64 " rows are needed",
                           rows, least);
     if (rows >= all) return CIRCE_OK;
-    int64_t *chosen = malloc((size_t)rows * sizeof *chosen);
-    bool *keep = calloc((size_t)all, sizeof *keep);
+    OWNED int64_t *chosen = malloc((size_t)rows * sizeof *chosen);
+    OWNED bool *keep = calloc((size_t)all, sizeof *keep);
     circe_status status = CIRCE_OK;
     if (chosen == NULL || keep == NULL) {
         status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", all);
@@ -236,8 +233,6 @@ circe_status inputs_sample(int64_t seed, input *const *group, int n, int64_t row
         for (int64_t i = 0; i < rows; i++) keep[chosen[i]] = true;
         status = inputs_keep(group, n, keep, rows);
     }
-    free(chosen);
-    free(keep);
     return status;
 }
 
@@ -263,16 +258,14 @@ circe_status inputs_weigh(const input *weights, const char *source, input *const
     int64_t rows = weights->values.rows, kept = 0;
     if (weights->values.cols != 1 || input_has_text(weights))
         return circe_fail(CIRCE_ERR_VALUE, "--weights must be one column of numbers, not %s", source);
-    bool *keep = calloc((size_t)(rows > 0 ? rows : 1), sizeof *keep);
+    OWNED bool *keep = calloc((size_t)(rows > 0 ? rows : 1), sizeof *keep);
     if (keep == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", rows);
     circe_status status = check_weights(source, &weights->values, keep, &kept);
     if (status == CIRCE_OK && kept < least)
         status = circe_fail(CIRCE_ERR_VALUE,
                             "--weights %s: %" PRId64 " row%s a weight above 0; at least %" PRId64 " are needed", source,
                             kept, kept == 1 ? " has" : "s have", least);
-    if (status == CIRCE_OK) status = inputs_keep(group, n, keep, kept);
-    free(keep);
-    return status;
+    return status == CIRCE_OK ? inputs_keep(group, n, keep, kept) : status;
 }
 
 const double *input_weights(const input *in) { return in->values.rows > 0 ? in->values.data : NULL; }
@@ -287,10 +280,8 @@ static circe_status shape_of(const input_options *options, variable of, io_shape
     const char *data = options->data, *source = options->of[of].source;
     if (data == NULL) return io_read_shape(source, options->of[of].columns, options->reading.format, shape);
     if (!has_arrays(options, data)) return io_read_shape(data, source, options->reading.format, shape);
-    char *array = small_format("%s:%s", data, source);
-    circe_status status = io_read_shape(array, NULL, options->reading.format, shape);
-    free(array);
-    return status;
+    OWNED char *array = small_format("%s:%s", data, source);
+    return io_read_shape(array, NULL, options->reading.format, shape);
 }
 
 circe_status inputs_foresee(const input_options *options, const circe_context *context, const variable *variables,
@@ -344,7 +335,7 @@ int64_t input_n_categories(const input *in, int64_t column) {
 /* Column j of the target: texts of the reference keep its codes, others get codes after them. */
 static void align_column(const io_table *reference, io_table *target, int64_t j) {
     int64_t known = count_categories(reference->categories[j]), n = count_categories(target->categories[j]);
-    double *codes = small_alloc((size_t)n * sizeof *codes);
+    OWNED double *codes = small_alloc((size_t)n * sizeof *codes);
     int64_t next = known;
     for (int64_t c = 0; c < n; c++) {
         int64_t code = category_code(reference->categories[j], target->categories[j][c]);
@@ -359,7 +350,6 @@ static void align_column(const io_table *reference, io_table *target, int64_t j)
         else
             ((double *)m->data)[i * m->ld + j] = codes[(int64_t)old];
     }
-    free(codes);
 }
 
 circe_status input_align(const input *reference, input *target) {
@@ -433,11 +423,10 @@ circe_status input_transform(circe_context *context, input *in, circe_transform 
     double *data = malloc((size_t)(m.rows * m.cols) * sizeof *data);
     if (data == NULL)
         return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows of %s", m.rows, variable_label(in->of));
-    unsigned char *keep = small_alloc((size_t)m.cols);
+    OWNED unsigned char *keep = small_alloc((size_t)m.cols);
     for (int64_t j = 0; j < m.cols; j++) keep[j] = is_category(in, j);
     circe_mat out = circe_mat_f64(data, m.rows, m.cols);
     circe_status status = circe_transform_columns(context, &m, transform, keep, &out);
-    free(keep);
     free(in->owned);
     in->owned = data;
     in->values = out;

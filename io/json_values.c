@@ -20,6 +20,15 @@ static cJSON *numbers(const double *values, int64_t n) {
     return array;
 }
 
+void json_word(cJSON *object, const char *name, const char *text) {
+    cJSON_AddItemToObject(object, name, text != NULL ? cJSON_CreateString(text) : cJSON_CreateNull());
+}
+
+void json_words(cJSON *object, const char *name, const char *const *texts, int64_t n) {
+    cJSON *array = cJSON_AddArrayToObject(object, name);
+    for (int64_t i = 0; i < n; i++) cJSON_AddItemToArray(array, cJSON_CreateString(texts[i]));
+}
+
 void json_number(cJSON *object, const char *name, double value) { cJSON_AddItemToObject(object, name, number(value)); }
 
 void json_integer(cJSON *object, const char *name, int64_t value) {
@@ -36,6 +45,18 @@ void json_table(cJSON *object, const char *name, const double *values, int64_t r
     cJSON *array = cJSON_CreateArray();
     for (int64_t i = 0; i < rows; i++) cJSON_AddItemToArray(array, numbers(values + i * cols, cols));
     cJSON_AddItemToObject(object, name, array);
+}
+
+void json_interval(cJSON *object, double value, double lower, double upper) {
+    json_number(object, "value", value);
+    json_number(object, "lower", lower);
+    json_number(object, "upper", upper);
+}
+
+cJSON *json_item(cJSON *list) {
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddItemToArray(list, item);
+    return item;
 }
 
 /* Names of files and columns may be in any encoding, and JSON is UTF-8. */

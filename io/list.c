@@ -90,7 +90,7 @@ static bool has_control(const char *name) {
 }
 
 circe_status name_list_split(const char *option, const char *text, name_list *list) {
-    char *name = small_alloc(strlen(text) + 1);
+    OWNED char *name = small_alloc(strlen(text) + 1);
     const char *at = text;
     circe_status status = CIRCE_OK;
     *list = (name_list){0};
@@ -108,7 +108,6 @@ circe_status name_list_split(const char *option, const char *text, name_list *li
         else
             name_list_add(list, name);
     }
-    free(name);
     if (status != CIRCE_OK) name_list_free(list);
     return status;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "files/atomic.h"
 #include "files/lock.h"
 #include "io/io_parts.h"
@@ -13,9 +14,8 @@ struct io_lock {
 
 static void sweep_beside(const char *path) {
     const char *slash = strrchr(path, '/');
-    char *directory = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + (slash == path));
+    OWNED char *directory = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + (slash == path));
     if (directory != NULL) circe__sweep(directory);
-    free(directory);
 }
 
 circe_status io_lock_take(const char *path, io_lock **lock) {

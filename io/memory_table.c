@@ -215,8 +215,8 @@ static circe_status make_table(int64_t rows, const name_list *names, io_table *o
 
 circe_status memory_table_read(const circe_table *table, const name_list *wanted, const io_reading *how,
                                io_table *out) {
-    int64_t *from = small_alloc((size_t)wanted->n * sizeof *from);
-    name_list names = {0};
+    OWNED int64_t *from = small_alloc((size_t)wanted->n * sizeof *from);
+    OWNED_BY(name_list_free) name_list names = {0};
     circe_status status = CIRCE_OK;
     *out = (io_table){0};
     for (int64_t c = 0; c < wanted->n && status == CIRCE_OK; c++) {
@@ -227,20 +227,16 @@ circe_status memory_table_read(const circe_table *table, const name_list *wanted
     for (int64_t c = 0; c < names.n && status == CIRCE_OK; c++)
         status = read_column(&table->columns[from[c]], how, from[c], out, c);
     if (status != CIRCE_OK) io_table_free(out);
-    name_list_free(&names);
-    free(from);
     return status;
 }
 
 circe_status memory_table_select(const circe_table *table, const char *option, const char *columns,
                                  const io_reading *how, io_table *out) {
-    name_list wanted = {0};
+    OWNED_BY(name_list_free) name_list wanted = {0};
     circe_status status = CIRCE_OK;
     if (name_list_find(&table->names, columns) >= 0)
         name_list_add(&wanted, columns);
     else
         status = name_list_split(option, columns, &wanted);
-    if (status == CIRCE_OK) status = memory_table_read(table, &wanted, how, out);
-    name_list_free(&wanted);
-    return status;
+    return status == CIRCE_OK ? memory_table_read(table, &wanted, how, out) : status;
 }

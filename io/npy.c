@@ -3,7 +3,6 @@
  *     \x93NUMPY 1 0 <u2 length> {'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }   \n
  *
  * The dictionary is parsed by hand and strictly: three known keys, each once, in any order. */
-#include <stdio.h>
 #include <string.h>
 
 #include "io/io_parts.h"

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <zip.h>
 
+#include "base/owned.h"
 #include "io/io_parts.h"
 
 enum { MAX_DEFLATE_RATIO = 1032 };
@@ -72,7 +73,7 @@ static int by_text(const void *a, const void *b) { return strcmp(*(const char *c
 /* If two arrays have one name, nobody can tell which is meant: programs differ in which they take. */
 static circe_status refuse_duplicates(zip_t *archive, const char *name) {
     zip_int64_t n = zip_get_num_entries(archive, 0), kept = 0;
-    const char **names = malloc((size_t)(n > 0 ? n : 1) * sizeof *names);
+    OWNED const char **names = malloc((size_t)(n > 0 ? n : 1) * sizeof *names);
     circe_status status = CIRCE_OK;
     if (names == NULL) return io__no_memory(name);
     for (zip_int64_t i = 0; i < n; i++) {
@@ -84,7 +85,6 @@ static circe_status refuse_duplicates(zip_t *archive, const char *name) {
         if (strcmp(names[i - 1], names[i]) == 0)
             status = circe_fail(CIRCE_ERR_FORMAT, "%s: it contains '%.100s' twice; write it again with different names",
                                 name, names[i]);
-    free(names);
     return status;
 }
 
@@ -152,13 +152,11 @@ static circe_status read_header(io_member *m, io_array *array) {
     if (header_bytes < available || header_bytes > m->bytes)
         return circe_fail(CIRCE_ERR_FORMAT, "%s: its header of %zu bytes is impossible in %llu", m->name, header_bytes,
                           (unsigned long long)m->bytes);
-    unsigned char *header = malloc(header_bytes);
+    OWNED unsigned char *header = malloc(header_bytes);
     if (header == NULL) return io__no_memory(m->name);
     memcpy(header, prefix, available);
     status = io_member_read(m, header + available, header_bytes - available);
-    if (status == CIRCE_OK) status = io_npy_header(header, header_bytes, m->bytes - header_bytes, m->name, array);
-    free(header);
-    return status;
+    return status == CIRCE_OK ? io_npy_header(header, header_bytes, m->bytes - header_bytes, m->name, array) : status;
 }
 
 circe_status io_member_open(const void *data, size_t bytes, const char *name, const char *selection, io_member **member,
@@ -191,7 +189,7 @@ void io_member_close(io_member *m) {
 circe_status io_parse_npz(const void *data, size_t bytes, const char *name, const char *selection, io_table *table) {
     io_member *m = NULL;
     io_array array = {0};
-    void *values = NULL;
+    OWNED void *values = NULL;
     memset(table, 0, sizeof *table);
     circe_status status = io_member_open(data, bytes, name, selection, &m, &array);
     if (status != CIRCE_OK) return status;
@@ -200,7 +198,6 @@ circe_status io_parse_npz(const void *data, size_t bytes, const char *name, cons
     if (status == CIRCE_OK) status = io_member_read(m, values, array.bytes);
     if (status == CIRCE_OK) status = io_member_end(m);
     if (status == CIRCE_OK) status = io_array_adopt(&array, &values, m->name, table);
-    free(values);
     io_member_close(m);
     return status;
 }

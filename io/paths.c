@@ -2,7 +2,6 @@
 #include "io/paths.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -19,14 +18,13 @@ circe_status path_check_writable(const char *option, const char *path) {
         return CIRCE_OK;
     }
     const char *slash = strrchr(path, '/');
-    char *folder =
+    OWNED char *folder =
         slash == NULL ? small_format(".") : small_format("%.*s", (int)(slash - path + (slash == path)), path);
     circe_status status = CIRCE_OK;
     if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))
         status = circe_fail(CIRCE_ERR_WRITE, "%s %s: there is no folder %s", option, path, folder);
     else if (access(folder, W_OK | X_OK) != 0)
         status = circe_fail(CIRCE_ERR_WRITE, "%s %s: cannot write in %s: %s", option, path, folder, strerror(errno));
-    free(folder);
     return status;
 }
 
@@ -47,9 +45,8 @@ circe_status path_make_folders(const char *path) {
     circe_status status = CIRCE_OK;
     for (size_t at = 1; status == CIRCE_OK && at <= strlen(path); at++) {
         if (path[at] != '/' && path[at] != '\0') continue;
-        char *part = small_format("%.*s", (int)at, path);
+        OWNED char *part = small_format("%.*s", (int)at, path);
         status = make_folder(path, part);
-        free(part);
     }
     return status;
 }

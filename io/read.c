@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/owned.h"
 #include "files/mapped.h"
 #include "io/csv.h"
 #include "io/place.h"
@@ -208,7 +209,7 @@ static circe_status text_shape(const char *path, char delimiter, const char *col
 circe_status io_read_shape(const char *source, const char *columns, const char *asked, io_shape *shape) {
     struct stat info;
     *shape = (io_shape){.rows = -1};
-    char *path = strdup(source);
+    OWNED char *path = strdup(source);
     if (path == NULL) return io__no_memory(source);
     const char *selection = split(path);
     io_format format = io_format_of(path, asked);
@@ -217,7 +218,6 @@ circe_status io_read_shape(const char *source, const char *columns, const char *
         status = format == IO_CSV || format == IO_TSV
                      ? text_shape(path, format == IO_TSV ? '\t' : 0, columns != NULL ? columns : selection, shape)
                      : array_shape(path, (uint64_t)info.st_size, format, selection, shape);
-    free(path);
     return status;
 }
 

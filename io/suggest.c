@@ -3,8 +3,9 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/owned.h"
 
 enum { LONGEST = 63 };
 
@@ -62,14 +63,13 @@ static char *join(const char *const *words, size_t n) {
 
 circe_status suggest_refuse(const char *kind, const char *name, const char *usage, const char *const *words, size_t n) {
     const char *nearest = name != NULL ? suggest_nearest(name, words, n) : NULL;
-    char *list = join(words, n);
+    OWNED char *list = join(words, n);
     if (name != NULL)
         circe_fail(CIRCE_ERR_ARGUMENT, "there is no %s '%s'", kind, name);
     else
         circe_fail(CIRCE_ERR_ARGUMENT, "which %s? %s", kind, usage);
     if (list != NULL) circe_fail_hint(CIRCE_ERR_ARGUMENT, "%ss: %s", kind, list);
     if (nearest != NULL) circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean '%s'?", nearest);
-    free(list);
     return CIRCE_ERR_ARGUMENT;
 }
 

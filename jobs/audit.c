@@ -11,7 +11,7 @@
 #include "jobs/calibration.h"
 #include "jobs/columns.h"
 #include "jobs/machine.h"
-#include "jobs/test_json.h"
+#include "jobs/tests.h"
 
 /* ---- the work ---------------------------------------------------------------------------------------------------- */
 
@@ -36,9 +36,8 @@ static void make_findings(audit_run *run) {
         f->attribute = i % r->n_attributes;
         f->prediction = i / r->n_attributes % r->n_predictions;
         f->notion = r->notions[i / r->n_attributes / r->n_predictions];
-        audit_question q = audit_question_of(r, f);
+        OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
         f->n_parts = q.x_is_words ? q.x->n_categories : 1;
-        audit_question_free(&q);
         int64_t most = (AUDIT_COARSE + 1) * (f->n_parts + AUDIT_RATES);
         f->gaps = small_alloc((size_t)most * sizeof *f->gaps);
         gaps += most;

@@ -122,8 +122,8 @@ static void show_notion(audit_page *w, int64_t k) {
     for (int64_t i = 0; i < r->n_attributes; i++) {
         for (int64_t p = 0; p < r->n_predictions; p++) add_verdict(&list, r, audit_at(r, k, p, i));
     }
-    char *rule = deciding_rule(r), *question = question_of(r, f), *given = audit_given_text(r, f);
-    char *caption = small_format(
+    OWNED char *rule = deciding_rule(r), *question = question_of(r, f), *given = audit_given_text(r, f);
+    OWNED char *caption = small_format(
         "The question: %s The decision comes from %s at level %g; `adjusted` is the p-value after Holm's correction "
         "across the %" PRId64
         " attribute%s of a prediction. KPC above chance is the share of the variation in %s that the attribute "
@@ -135,10 +135,6 @@ static void show_notion(audit_page *w, int64_t k) {
         : f->notion == CIRCE_NOTION_INDEPENDENCE ? "the prediction, unexplained by the given columns,"
                                                  : "the prediction, unexplained by the outcome,");
     audit_show_by_prediction(w, caption, columns, 7, 3, &list);
-    free(given);
-    free(question);
-    free(caption);
-    free(rule);
     for (int64_t i = 0; i < r->n_attributes; i++) {
         for (int64_t p = 0; p < r->n_predictions; p++) show_verdict(w, audit_at(r, k, p, i)->verdict);
     }

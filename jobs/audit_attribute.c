@@ -1,8 +1,6 @@
 /* What the verdicts rest on, attribute by attribute. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/small.h"
 #include "jobs/audit_page.h"
@@ -63,13 +61,13 @@ static void show_effects(audit_page *w, int64_t k, int64_t attribute) {
         audit_add_effect(&list, f->has_effects, audit_effect(&f->effects.circe));
         cells_add_digits(&list, f->effects.circe.chance, 2);
     }
-    char *caption = small_format("How much, on %" PRId64
-                                 " rows (KPC: at most 1,000). All lie in [0, 1]: 0 is none, 1 is the largest "
-                                 "possible. By chance is the average without dependence. Many groups and few rows "
-                                 "raise KPC, so KPC above chance is what verdicts and limits use.",
-                                 audit_at(r, k, 0, attribute)->effects.rows);
+    OWNED char *caption =
+        small_format("How much, on %" PRId64
+                     " rows (KPC: at most 1,000). All lie in [0, 1]: 0 is none, 1 is the largest "
+                     "possible. By chance is the average without dependence. Many groups and few rows "
+                     "raise KPC, so KPC above chance is what verdicts and limits use.",
+                     audit_at(r, k, 0, attribute)->effects.rows);
     audit_show_by_prediction(w, caption, columns, 6, 1, &list);
-    free(caption);
 }
 
 static void show_measures(audit_page *w, int64_t k, int64_t attribute) {
@@ -81,9 +79,9 @@ static void show_measures(audit_page *w, int64_t k, int64_t attribute) {
         audit_add_prediction(&list, r, f);
         for (int m = 0; m < CIRCE_AUDIT_MEASURES; m++) cells_add_number(&list, f->measures[m]);
     }
-    char *given = audit_given_text(r, audit_at(r, k, 0, attribute));
+    OWNED char *given = audit_given_text(r, audit_at(r, k, 0, attribute));
     long long rows = (long long)audit_at(r, k, 0, attribute)->measured_rows;
-    char *caption =
+    OWNED char *caption =
         given[0] == '\0'
             ? small_format(
                   "HSIC as `circe measure` computes it, on %lld rows. The other measures need a column to condition "
@@ -95,8 +93,6 @@ static void show_measures(audit_page *w, int64_t k, int64_t attribute) {
                   "condition, so it also counts what is shared with the attribute through the given columns.",
                   rows, given);
     audit_show_by_prediction(w, caption, columns, 5, 1, &list);
-    free(given);
-    free(caption);
 }
 
 static void add_gap(cells *list, const circe_audit_result *r, const circe_audit_finding *f, const circe_audit_gap *g) {
@@ -134,16 +130,15 @@ static const char *rates_explained(const circe_audit_result *r, const circe_audi
 static char *gap_caption(const circe_audit_result *r, const circe_audit_finding *f) {
     static const char *const names[] = {"Equalised-odds gaps", "Gaps", "Gaps"};
     const circe_audit_column *c = audit_attribute(r, f);
-    char *groups = c->categories != NULL
-                       ? small_format("its categories of at least %" PRId64 " rows", r->smallest_group)
-                       : small_format("its quantiles");
+    OWNED char *groups = c->categories != NULL
+                             ? small_format("its categories of at least %" PRId64 " rows", r->smallest_group)
+                             : small_format("its quantiles");
     char *caption = small_format(
         "%s between the two groups of %s that differ most, %s%s, with the 95 %% interval of the difference. Groups are "
         "%s. `between` names the two groups, the one with the larger value first. More groups give larger gaps by "
         "chance alone; `by chance` comes from shuffling the groups among such rows.%s",
         names[f->notion], c->name, compared_at(r, f), r->n_given > 0 ? " and at equal values of the given columns" : "",
         groups, rates_explained(r, f));
-    free(groups);
     return caption;
 }
 
@@ -161,9 +156,8 @@ static void show_gaps(audit_page *w, int64_t k, int64_t attribute) {
         }
     }
     if (list.n == 0) return;
-    char *caption = gap_caption(r, audit_at(r, k, 0, attribute));
+    OWNED char *caption = gap_caption(r, audit_at(r, k, 0, attribute));
     audit_show_by_prediction(w, caption, columns, 7, 3, &list);
-    free(caption);
 }
 
 /* One prediction, group by group. */
@@ -180,12 +174,11 @@ static void show_group_table(audit_page *w, const circe_audit_finding *f) {
         cells_add(&list, "%" PRId64, groups->rows[g]);
         for (int64_t m = 0; m < n; m++) audit_add_estimate(&list, &f->groups[g].of[metrics[m]]);
     }
-    char *caption = small_format("`%s`, group by group, with 95 %% intervals.%s", audit_prediction(r, f)->name,
-                                 audit_groups_compared(groups) < groups->n_groups
-                                     ? " Groups marked as small are not compared in the gaps."
-                                     : "");
+    OWNED char *caption = small_format("`%s`, group by group, with 95 %% intervals.%s", audit_prediction(r, f)->name,
+                                       audit_groups_compared(groups) < groups->n_groups
+                                           ? " Groups marked as small are not compared in the gaps."
+                                           : "");
     audit_show_table(w, caption, columns, 2 + n, 1, &list);
-    free(caption);
 }
 
 static void show_groups(audit_page *w, int64_t attribute) {

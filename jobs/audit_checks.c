@@ -3,7 +3,6 @@
  * A check fails if the estimate itself is beyond its limit. It also reports the 95 % interval: all of it within the
  * limit, all of it outside, or neither, which is the honest answer if there are few rows. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -234,7 +233,7 @@ static circe_status check_notion(const circe_audit_options *o, const char *text,
 }
 
 circe_status audit_checks_parse(const circe_audit_options *o) {
-    name_list list = {0};
+    OWNED_BY(name_list_free) name_list list = {0};
     condition c = {0};
     if (o->fail_if == NULL) return CIRCE_OK;
     circe_status status = name_list_split("fail-if", o->fail_if, &list);
@@ -242,18 +241,16 @@ circe_status audit_checks_parse(const circe_audit_options *o) {
         status = parse_condition(list.names[i], &c);
         if (status == CIRCE_OK) status = check_notion(o, list.names[i], &c);
     }
-    name_list_free(&list);
     return status;
 }
 
 void audit_checks_make(const circe_audit_options *o, circe_audit_result *r) {
-    name_list list = {0};
+    OWNED_BY(name_list_free) name_list list = {0};
     condition c = {0};
     if (o->fail_if == NULL || name_list_split("fail-if", o->fail_if, &list) != CIRCE_OK) return;
     r->checks = small_alloc((size_t)(list.n * r->n_findings) * sizeof *r->checks);
     for (int64_t i = 0; i < list.n; i++)
         if (parse_condition(list.names[i], &c) == CIRCE_OK) check_condition(r, list.names[i], &c);
-    name_list_free(&list);
 }
 
 int64_t circe_audit_failed(const circe_audit_result *r) {

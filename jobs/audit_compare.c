@@ -3,7 +3,6 @@
  * All predictions see the same rows in every draw of the resampling, so the interval of a difference comes from the
  * differences of the draws. What two predictions have in common does not widen it. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/small.h"
 #include "io/quantile.h"
@@ -23,7 +22,7 @@ enum { N_COMPARED = sizeof compared / sizeof compared[0] };
 /* Columns a and b of the draws, and their values. */
 static circe_audit_estimate difference(const audit_draws *d, int64_t a, int64_t b, double value) {
     circe_audit_estimate e = {value, (double)NAN, (double)NAN};
-    double *list = small_alloc((size_t)d->draws * sizeof *list);
+    OWNED double *list = small_alloc((size_t)d->draws * sizeof *list);
     int64_t n = 0;
     for (int64_t k = 0; k < d->draws; k++) {
         double one = d->drawn[k * d->width + a] - d->drawn[k * d->width + b];
@@ -34,7 +33,6 @@ static circe_audit_estimate difference(const audit_draws *d, int64_t a, int64_t 
         e.lower = quantile_at(list, n, 0.025);
         e.upper = quantile_at(list, n, 0.975);
     }
-    free(list);
     return e;
 }
 

@@ -1,7 +1,6 @@
 /* results.csv: one row per number of an audit. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/small.h"
 #include "jobs/audit_page.h"
@@ -56,11 +55,10 @@ static void add_tests(const line *to) {
 static void add_gaps(const line *to) {
     for (int i = 0; i < to->f->n_gaps; i++) {
         const circe_audit_gap *g = &to->f->gaps[i];
-        char *name =
+        OWNED char *name =
             small_format("%s%s%s, %" PRId64 " groups", circe_audit_gap_name(g->kind), g->category != NULL ? " of " : "",
                          g->category != NULL ? g->category : "", g->n_groups);
         add_line(to, "gap", name, g->gap);
-        free(name);
     }
 }
 
@@ -77,17 +75,15 @@ static void add_groups(const line *to) {
 circe_status audit_write_csv(const circe_audit_result *r, const char *folder) {
     static const char *const columns[] = {"prediction", "attribute", "kind",  "name",
                                           "value",      "lower",     "upper", "notion"};
-    cells list = {0};
+    OWNED_BY(cells_free) cells list = {0};
     for (int64_t i = 0; i < r->n_findings; i++) {
         line to = {r, &r->findings[i], &list};
         add_tests(&to);
         add_gaps(&to);
         if (i < r->n_predictions * r->n_attributes) add_groups(&to); /* the same for every notion */
     }
-    char *path = small_format("%s/results.csv", folder);
+    OWNED char *path = small_format("%s/results.csv", folder);
     report_table table = cells_table(&list, "", columns, 8);
     bool written = report_write_csv(path, &table);
-    cells_free(&list);
-    free(path);
     return written ? CIRCE_OK : CIRCE_ERR_WRITE;
 }

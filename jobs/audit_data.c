@@ -47,7 +47,7 @@ void audit_column_free(circe_audit_column *c) {
 
 /* Numbers the codes again, for texts that still occur: rows may have been left out. */
 static void take_texts(char *const *texts, int64_t n_texts, int64_t n, circe_audit_column *c) {
-    int64_t *code = small_alloc((size_t)n_texts * sizeof *code);
+    OWNED int64_t *code = small_alloc((size_t)n_texts * sizeof *code);
     for (int64_t i = 0; i < n; i++) code[(int64_t)c->values[i]] = 1;
     c->categories = small_alloc((size_t)n_texts * sizeof *c->categories);
     for (int64_t k = 0; k < n_texts; k++) {
@@ -60,7 +60,6 @@ static void take_texts(char *const *texts, int64_t n_texts, int64_t n, circe_aud
         c->values[i] = (double)c->code[i];
     }
     c->is_text = 1;
-    free(code);
 }
 
 static circe_status out_of_memory(int64_t n) {
@@ -351,7 +350,7 @@ static circe_status join(const circe_audit_column *part, int64_t n, circe_audit_
                           "the attribute '%s' joins categories, but '%s' is numbers; name it in --categories, or "
                           "separately in --sensitive",
                           c->name, part->name);
-    char **texts = small_alloc((size_t)(c->n_categories * part->n_categories) * sizeof *texts);
+    OWNED char **texts = small_alloc((size_t)(c->n_categories * part->n_categories) * sizeof *texts);
     for (int64_t k = 0; k < c->n_categories * part->n_categories; k++)
         texts[k] =
             small_format("%s & %s", c->categories[k / part->n_categories], part->categories[k % part->n_categories]);
@@ -362,7 +361,6 @@ static circe_status join(const circe_audit_column *part, int64_t n, circe_audit_
     c->n_categories = 0;
     take_texts(texts, n_texts, n, c);
     for (int64_t k = 0; k < n_texts; k++) free(texts[k]);
-    free(texts);
     return check_categories(c, "the attribute", n);
 }
 
@@ -450,7 +448,7 @@ static circe_status take_weights(source *from, circe_audit_result *r) {
     int64_t asked = name_list_find(&from->names.all, name);
     circe_status status = check_weights(from, name, asked);
     if (status != CIRCE_OK) return status;
-    bool *keep = small_alloc((size_t)rows * sizeof *keep);
+    OWNED bool *keep = small_alloc((size_t)rows * sizeof *keep);
     r->weights = small_alloc((size_t)rows * sizeof *r->weights);
     for (int64_t i = 0; i < rows; i++) {
         double weight = column_value(&from->table, i, from->table.first[asked]);
@@ -470,13 +468,12 @@ static circe_status take_weights(source *from, circe_audit_result *r) {
         status = circe_fail(CIRCE_ERR_VALUE, "--weights %s: the sum of the weights overflows; scale the column", name);
     else
         status = inputs_keep(&in, 1, keep, n);
-    free(keep);
     return status;
 }
 
 static circe_status read_table(const circe_table *memory, source *from, circe_audit_result *r) {
     reading_options how = READING_OF(from->options);
-    reading cells = {0};
+    OWNED_BY(reading_free) reading cells = {0};
     input *group[] = {&from->table.in};
     circe_status status = reading_open(&how, &cells);
     const name_list wanted = {.names = from->names.all.names, .n = from->names.n_read};
@@ -488,7 +485,6 @@ static circe_status read_table(const circe_table *memory, source *from, circe_au
     if (status == CIRCE_OK) status = inputs_check(&how, group, 1, AUDIT_LEAST_ROWS, &r->dropped);
     if (status == CIRCE_OK) status = take_weights(from, r);
     if (status == CIRCE_OK) r->n = from->table.in.values.rows;
-    reading_free(&cells);
     return status;
 }
 

@@ -3,7 +3,6 @@
  * of one panel, in fixed colours. Categories stand beside each other by name, as points with intervals: a line between
  * them would say that there is something in between. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/small.h"
@@ -33,12 +32,11 @@ static char *name_of(const audit_page *w, place at, const char *kind) {
 
 /* Takes the chart. */
 static void add_figure(audit_page *w, place at, const char *kind, const char *caption, chart *c) {
-    char *name = name_of(w, at, kind);
+    OWNED char *name = name_of(w, at, kind);
     bool drawn = false;
     c->columns = c->n_panels < 4 ? c->n_panels : 2;
     circe_status status = chart_draw(c, name, caption, w->folder, w->page, &drawn);
     if (w->status == CIRCE_OK) w->status = status;
-    free(name);
 }
 
 /* ---- along the attribute ----------------------------------------------------------------------------------------- */
@@ -87,20 +85,18 @@ static void add_cloud(chart *c, report_panel *panel, const circe_audit_result *r
     const circe_audit_column *z = audit_attribute(r, f);
     const standing at = {r, f->attribute, 0, 1};
     int64_t n = 0, *rows = audit_sample(r->n, MOST_SHOWN, r->seed, 21, &n);
-    double *spread = small_alloc((size_t)n * sizeof *spread), *y = audit_take(audit_residual(r, f, 0), rows, n);
+    OWNED double *spread = small_alloc((size_t)n * sizeof *spread), *y = audit_take(audit_residual(r, f, 0), rows, n);
     circe_random_uniform((circe_random){.seed = 1, .stream = 22}, 0, n, spread);
     report_series *s = chart_series(c, panel, REPORT_POINTS, CHART_GREY, "rows", n);
     for (int64_t i = 0; i < n; i++)
         chart_point(s, z->code != NULL ? (double)z->code[rows[i]] + 0.5 * (spread[i] - 0.5) : z->values[rows[i]], y[i]);
     chart_level(c, panel, NULL, 0);
     put_profile(add_band(c, panel, &at, "mean of a group, 95 % interval", 1), &at, &f->residual[0]);
-    free(spread);
     free(rows);
-    free(y);
 }
 
 static char *residual_caption(const circe_audit_result *r, const circe_audit_finding *f) {
-    audit_question q = audit_question_of(r, f);
+    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
     char *given = audit_given_text(r, f), *what;
     if (given[0] == '\0')
         what = small_format("The prediction minus its mean, against %s.", q.z->name);
@@ -113,7 +109,6 @@ static char *residual_caption(const circe_audit_result *r, const circe_audit_fin
         r->n > MOST_SHOWN ? " The points are a random sample of the rows; the means use all rows." : "");
     free(given);
     free(what);
-    audit_question_free(&q);
     return caption;
 }
 
@@ -128,16 +123,13 @@ static void show_shares(audit_page *w, place at, const circe_audit_finding *f) {
         put_profile(add_band(c, panel, &alone, audit_prediction(r, f)->name, (int)f->prediction), &alone,
                     &f->residual[k]);
     }
-    char *kind = small_format("shares-%" PRId64, f->prediction + 1), *given = audit_given_text(r, f);
-    char *caption = small_format(
+    OWNED char *kind = small_format("shares-%" PRId64, f->prediction + 1), *given = audit_given_text(r, f);
+    OWNED char *caption = small_format(
         "The share of every %s, minus %s%s, against %s, with 95 %% intervals. Without dependence, the shares of all "
         "groups lie around 0.",
         f->notion == CIRCE_NOTION_SUFFICIENCY ? "outcome" : "predicted class",
         given[0] != '\0' ? "its mean given " : "its mean", given, r->attributes[at.attribute].name);
     add_figure(w, at, kind, caption, c);
-    free(caption);
-    free(given);
-    free(kind);
 }
 
 /* Predictions whose x is text get one figure each, the others one together. */
@@ -155,9 +147,8 @@ void audit_show_residuals(audit_page *w, int64_t k, int64_t attribute) {
                                       outcome ? "outcome minus its mean" : "prediction minus its mean"),
                       r, f);
     }
-    char *caption = residual_caption(r, audit_at(r, k, 0, attribute));
+    OWNED char *caption = residual_caption(r, audit_at(r, k, 0, attribute));
     add_figure(w, (place){k, attribute}, "residuals", caption, c);
-    free(caption);
 }
 
 /* ---- place ------------------------------------------------------------------------------------------------------- */
@@ -181,12 +172,11 @@ static void show_along(audit_page *w, place at, int64_t first, int64_t end, cons
             chart_point(chance, l->place[i], l->null_upper[i]);
         }
     }
-    char *caption = small_format(
+    OWNED char *caption = small_format(
         "Where along %s the dependence on %s occurs, with 95 %% intervals. A curve above the dashed line of its colour "
         "shows dependence: by chance, the whole curve stays below the line 95 times out of 100.",
         along, r->attributes[at.attribute].name);
     add_figure(w, at, kind, caption, c);
-    free(caption);
 }
 
 /* At every level: the mean along the attribute, one panel per level. */
@@ -220,11 +210,10 @@ static void show_outcomes(audit_page *w, place at) {
     const circe_audit_result *r = w->r;
     for (int64_t p = 0; p < shown(r); p++) {
         const circe_audit_finding *f = audit_at(r, at.k, p, at.attribute);
-        audit_question q = audit_question_of(r, f);
+        OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
         bool numbers = q.n_numbers > 0;
-        audit_question_free(&q);
-        char *levels = small_format("place-%" PRId64, p + 1), *along = small_format("along-%" PRId64, p + 1);
-        char *caption = small_format(
+        OWNED char *levels = small_format("place-%" PRId64, p + 1), *along = small_format("along-%" PRId64, p + 1);
+        OWNED char *caption = small_format(
             "%s along %s, at every level of %s, with 95 %% intervals. Sufficiency asks for the same height everywhere "
             "in a panel: then the same prediction means the same for all.",
             numbers ? "Mean outcome minus the mean at that prediction," : "Mean outcome",
@@ -232,9 +221,6 @@ static void show_outcomes(audit_page *w, place at) {
         if (f->strata != NULL)
             show_levels(w, at, p, p + 1, levels, numbers ? "outcome minus its mean" : "mean outcome", caption);
         if (f->along.points > 0) show_along(w, at, p, p + 1, along);
-        free(caption);
-        free(levels);
-        free(along);
     }
 }
 
@@ -278,12 +264,11 @@ void audit_show_errors(audit_page *w, int64_t attribute) {
     bool any = false;
     for (int64_t p = 0; p < r->n_predictions; p++) any = any || audit_has_errors(r, p);
     if (!any) return;
-    char *caption = small_format(
+    OWNED char *caption = small_format(
         "Error along %s, with 95 %% intervals. A mean error above 0 means that predictions for the group are too high. "
         "The error can differ between groups although equalised odds holds, and vice versa.",
         r->attributes[attribute].name);
     show_pair(w, (place){0, attribute}, "errors", metrics, titles, caption);
-    free(caption);
 }
 
 char *audit_positive_rule(const circe_audit_result *r) {
@@ -327,11 +312,9 @@ void audit_show_rates(audit_page *w, int64_t k, int64_t attribute) {
     if (!binary && (notion != CIRCE_NOTION_INDEPENDENCE || audit_at(r, k, 0, attribute)->n_parts > 1)) return;
     const circe_audit_metric *pair = metrics[binary ? (int)notion : 3];
     const char *const titles[] = {circe_audit_metric_name(pair[0]), circe_audit_metric_name(pair[1])};
-    char *rule = binary ? audit_positive_rule(r) : NULL;
-    char *caption = rates_caption(r, notion, r->attributes[attribute].name, rule);
+    OWNED char *rule = binary ? audit_positive_rule(r) : NULL;
+    OWNED char *caption = rates_caption(r, notion, r->attributes[attribute].name, rule);
     show_pair(w, (place){k, attribute}, "rates", pair, titles, caption);
-    free(rule);
-    free(caption);
 }
 
 /* ---- calibration ------------------------------------------------------------------------------------------------- */
@@ -352,16 +335,13 @@ void audit_show_calibration(audit_page *w, int64_t k, int64_t attribute) {
         chart_free(c);
         return;
     }
-    audit_question q = audit_question_of(r, first);
-    char *given = audit_given_text(r, first);
-    char *caption = small_format(
+    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, first);
+    OWNED char *given = audit_given_text(r, first);
+    OWNED char *caption = small_format(
         "Is the test calibrated on data like these? p-values of %" PRId64 " data sets of %" PRId64
         " rows, in which %s was drawn again%s%s, independently of %s. The histogram should be flat. A peak on the left "
         "would mean that the test finds dependence where there is none.",
         first->calibration[0].repetitions, first->calibration[0].rows,
         q.x == &r->target ? "the outcome" : "the prediction", given[0] != '\0' ? " given " : "", given, q.z->name);
     add_figure(w, (place){k, attribute}, "calibration", caption, c);
-    audit_question_free(&q);
-    free(given);
-    free(caption);
 }

@@ -228,7 +228,7 @@ static void run_shuffles(void *user, int64_t part) {
     shuffles *s = user;
     table t = table_like(s->of);
     int64_t numbers = s->rate ? blocks_of(&t) * t.n_groups : t.n;
-    double *uniform = small_alloc((size_t)numbers * sizeof *uniform);
+    OWNED double *uniform = small_alloc((size_t)numbers * sizeof *uniform);
     for (int64_t d = part; d < SHUFFLES; d += PARTS) {
         if (s->rate) {
             circe_random_uniform(s->generator, (uint64_t)(d * numbers), numbers, uniform);
@@ -240,7 +240,6 @@ static void run_shuffles(void *user, int64_t part) {
         }
         s->drawn[d] = gap_of(&t);
     }
-    free(uniform);
     scratch_free(&t);
 }
 
@@ -262,13 +261,12 @@ static int64_t least_rows(const audit_run *run) {
 
 /* Which groups have enough rows in which block; shuffling changes nothing about it. */
 static bool *find_there(const table *t) {
-    int64_t *rows = small_alloc((size_t)(blocks_of(t) * t->n_groups) * sizeof *rows);
+    OWNED int64_t *rows = small_alloc((size_t)(blocks_of(t) * t->n_groups) * sizeof *rows);
     bool *there = small_alloc((size_t)(blocks_of(t) * t->n_groups) * sizeof *there);
     for (int64_t b = 0; b < blocks_of(t); b++) {
         for (int64_t i = t->start[b]; i < t->start[b + 1]; i++) rows[b * t->n_groups + t->group[i]]++;
         for (int64_t g = b * t->n_groups; g < (b + 1) * t->n_groups; g++) there[g] = rows[g] >= t->least;
     }
-    free(rows);
     return there;
 }
 
@@ -392,13 +390,12 @@ static void note_left_out(audit_run *run, const circe_audit_finding *f, const ci
     bool told = f->prediction > 0 && of_outcome; /* by the first prediction */
     const circe_audit_column *c = audit_attribute(run->r, f);
     if (what->to - what->from != 1 || t->n_cells > 1 || told || c->categories == NULL) return;
-    char *names = left_out(groups, t);
+    OWNED char *names = left_out(groups, t);
     if (names != NULL)
         notes_add(&run->warnings,
                   "the gap in the %s%s%s between groups of '%s' leaves out %s: fewer than %lld such rows",
                   circe_audit_gap_name(what->kind), of_outcome ? "" : " of ",
                   of_outcome ? "" : run->r->predictions[f->prediction].name, c->name, names, (long long)t->least);
-    free(names);
 }
 
 static void find_gap(audit_run *run, circe_audit_finding *f, const circe_audit_groups *groups, const comparison *what) {
@@ -450,10 +447,8 @@ static void compare_rates(audit_run *run, circe_audit_finding *f, const circe_au
 /* What is compared at equal y: a part of x, minus its mean if that changes within a level. If y is categories, means of
  * the share of a class and of its residuals differ by the same. */
 const double *audit_compared_value(const circe_audit_result *r, const circe_audit_finding *f, int64_t part) {
-    audit_question q = audit_question_of(r, f);
-    const double *value = q.n_numbers > 0 || q.x_is_words ? audit_residual(r, f, part) : q.x->values;
-    audit_question_free(&q);
-    return value;
+    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
+    return q.n_numbers > 0 || q.x_is_words ? audit_residual(r, f, part) : q.x->values;
 }
 
 static void compare(audit_run *run, circe_audit_finding *f, const circe_audit_groups *groups) {

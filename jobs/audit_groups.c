@@ -89,8 +89,8 @@ static int64_t cut(const ranked *sorted, int64_t n, int64_t wanted, double *last
 
 static void group_numbers(const circe_audit_column *c, const double *weights, int64_t n, int64_t wanted,
                           circe_audit_groups *g) {
-    ranked *sorted = rank_rows(c->values, weights, n);
-    double *last = small_alloc((size_t)wanted * sizeof *last);
+    OWNED ranked *sorted = rank_rows(c->values, weights, n);
+    OWNED double *last = small_alloc((size_t)wanted * sizeof *last);
     g->n_groups = cut(sorted, n, wanted, last, g);
     for (int64_t i = 0; i < n; i++) {
         int64_t k = 0;
@@ -99,8 +99,6 @@ static void group_numbers(const circe_audit_column *c, const double *weights, in
         g->rows[k]++;
     }
     for (int64_t k = 0; k < g->n_groups; k++) g->compared[k] = 1;
-    free(last);
-    free(sorted);
 }
 
 void audit_groups_make(const circe_audit_column *column, const double *weights, int64_t n, int64_t wanted,

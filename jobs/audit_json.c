@@ -1,5 +1,4 @@
 /* An audit for programs. */
-#include <stdlib.h>
 
 #include "base/small.h"
 #include "circe/circe.h"
@@ -12,10 +11,7 @@
 
 /* "auc": {"value": 0.7, "lower": 0.68, "upper": 0.72} */
 static void json_estimate(cJSON *out, const char *name, const circe_audit_estimate *e) {
-    cJSON *object = cJSON_AddObjectToObject(out, name);
-    json_number(object, "value", e->value);
-    json_number(object, "lower", e->lower);
-    json_number(object, "upper", e->upper);
+    json_interval(cJSON_AddObjectToObject(out, name), e->value, e->lower, e->upper);
 }
 
 /* ---- one finding ------------------------------------------------------------------------------------------------- */
@@ -23,8 +19,7 @@ static void json_estimate(cJSON *out, const char *name, const circe_audit_estima
 static void json_tests(cJSON *out, const circe_audit_finding *f, double alpha) {
     cJSON *list = cJSON_AddArrayToObject(out, "tests");
     for (int i = 0; i < f->n_tests; i++) {
-        cJSON *one = cJSON_CreateObject();
-        cJSON_AddItemToArray(list, one);
+        cJSON *one = json_item(list);
         if (f->tests[i].failed) {
             cJSON_AddStringToObject(one, "method", f->tests[i].name);
             cJSON_AddStringToObject(one, "error", f->tests[i].error);
@@ -37,8 +32,7 @@ static void json_tests(cJSON *out, const circe_audit_finding *f, double alpha) {
 }
 
 static void json_gap(cJSON *list, const circe_audit_result *r, const circe_audit_finding *f, const circe_audit_gap *g) {
-    cJSON *one = cJSON_CreateObject();
-    cJSON_AddItemToArray(list, one);
+    cJSON *one = json_item(list);
     cJSON_AddStringToObject(one, "of", circe_audit_gap_name(g->kind));
     if (g->category != NULL) cJSON_AddStringToObject(one, "class", g->category);
     json_integer(one, "groups", g->n_groups);
@@ -56,7 +50,7 @@ static void json_gap(cJSON *list, const circe_audit_result *r, const circe_audit
 
 /* {"value": [...], "lower": [...], "upper": [...]}, one entry per group; nothing if the metric does not exist. */
 static void json_metric(cJSON *out, const circe_audit_metrics *groups, int64_t n, circe_audit_metric m) {
-    double *block = small_alloc((size_t)(3 * n) * sizeof *block);
+    OWNED double *block = small_alloc((size_t)(3 * n) * sizeof *block);
     bool there = false;
     for (int64_t g = 0; g < n; g++) {
         const circe_audit_estimate *e = &groups[g].of[m];
@@ -69,14 +63,12 @@ static void json_metric(cJSON *out, const circe_audit_metrics *groups, int64_t n
         json_numbers(one, "lower", block + n, n);
         json_numbers(one, "upper", block + 2 * n, n);
     }
-    free(block);
 }
 
 static void json_values(cJSON *out, const circe_audit_metrics *groups, int64_t n, circe_audit_metric m) {
-    double *values = small_alloc((size_t)n * sizeof *values);
+    OWNED double *values = small_alloc((size_t)n * sizeof *values);
     for (int64_t g = 0; g < n; g++) values[g] = groups[g].of[m].value;
     json_numbers(out, circe_audit_metric_key(m), values, n);
-    free(values);
 }
 
 /* "residual": [...], or for several classes {"low": [...], ...}. */
@@ -92,10 +84,10 @@ static void json_residuals(cJSON *out, const circe_audit_result *r, const circe_
 static void json_groups(cJSON *out, const circe_audit_result *r, const circe_audit_finding *f) {
     const circe_audit_groups *groups = &r->groups[f->attribute];
     int64_t n = groups->n_groups;
-    cJSON *object = cJSON_AddObjectToObject(out, "groups"), *labels = cJSON_AddArrayToObject(object, "labels"),
-          *rows = cJSON_AddArrayToObject(object, "rows"), *compared = cJSON_AddArrayToObject(object, "compared");
+    cJSON *object = cJSON_AddObjectToObject(out, "groups");
+    json_words(object, "labels", (const char *const *)groups->labels, n);
+    cJSON *rows = cJSON_AddArrayToObject(object, "rows"), *compared = cJSON_AddArrayToObject(object, "compared");
     for (int64_t g = 0; g < n; g++) {
-        cJSON_AddItemToArray(labels, cJSON_CreateString(groups->labels[g]));
         cJSON_AddItemToArray(rows, cJSON_CreateNumber((double)groups->rows[g]));
         cJSON_AddItemToArray(compared, cJSON_CreateBool(groups->compared[g]));
     }
@@ -109,8 +101,7 @@ static void json_groups(cJSON *out, const circe_audit_result *r, const circe_aud
     for (int m = 0; m < CIRCE_METRICS; m++) json_metric(metrics, f->groups, n, (circe_audit_metric)m);
 }
 
-static cJSON *json_finding(const circe_audit_result *r, const circe_audit_finding *f) {
-    cJSON *out = cJSON_CreateObject();
+static void json_finding(cJSON *out, const circe_audit_result *r, const circe_audit_finding *f) {
     cJSON_AddStringToObject(out, "notion", circe_audit_notion_name(f->notion));
     cJSON_AddStringToObject(out, "prediction", audit_prediction(r, f)->name);
     cJSON_AddStringToObject(out, "attribute", audit_attribute(r, f)->name);
@@ -129,7 +120,6 @@ static cJSON *json_finding(const circe_audit_result *r, const circe_audit_findin
     cJSON *gaps = cJSON_AddArrayToObject(out, "gaps");
     for (int i = 0; i < f->n_gaps; i++) json_gap(gaps, r, f, &f->gaps[i]);
     json_groups(out, r, f);
-    return out;
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
@@ -155,8 +145,7 @@ static void json_asked(cJSON *out, const circe_audit_result *r) {
 static void json_quality(cJSON *out, const circe_audit_result *r) {
     cJSON *list = cJSON_AddArrayToObject(out, "quality");
     for (int64_t p = 0; p < r->n_predictions; p++) {
-        cJSON *one = cJSON_CreateObject();
-        cJSON_AddItemToArray(list, one);
+        cJSON *one = json_item(list);
         cJSON_AddStringToObject(one, "prediction", r->predictions[p].name);
         for (int m = 0; m < CIRCE_METRICS; m++) {
             const circe_audit_estimate *e = &r->quality[p].of[m];
@@ -172,8 +161,7 @@ static void json_differences(cJSON *out, const circe_audit_result *r) {
     cJSON *list = cJSON_AddArrayToObject(out, "differences");
     for (int64_t i = 0; i < r->n_differences; i++) {
         const circe_audit_difference *d = &r->differences[i];
-        cJSON *one = cJSON_CreateObject();
-        cJSON_AddItemToArray(list, one);
+        cJSON *one = json_item(list);
         cJSON_AddStringToObject(one, "first", r->predictions[d->first].name);
         cJSON_AddStringToObject(one, "second", r->predictions[d->second].name);
         cJSON_AddStringToObject(one, "of", d->name);
@@ -184,10 +172,7 @@ static void json_differences(cJSON *out, const circe_audit_result *r) {
         json_number(one, "difference", d->difference.value);
         json_number(one, "lower", d->difference.lower);
         json_number(one, "upper", d->difference.upper);
-        if (d->better >= 0)
-            cJSON_AddStringToObject(one, "better", r->predictions[d->better].name);
-        else
-            cJSON_AddNullToObject(one, "better");
+        json_word(one, "better", d->better >= 0 ? r->predictions[d->better].name : NULL);
     }
 }
 
@@ -197,17 +182,14 @@ static void json_checks(cJSON *out, const circe_audit_result *r) {
     cJSON *list = cJSON_AddArrayToObject(out, "checks");
     for (int64_t i = 0; i < r->n_checks; i++) {
         const circe_audit_check *c = &r->checks[i];
-        cJSON *one = cJSON_CreateObject();
-        cJSON_AddItemToArray(list, one);
+        cJSON *one = json_item(list);
         cJSON_AddStringToObject(one, "condition", c->condition);
         cJSON_AddStringToObject(one, "prediction", r->predictions[c->prediction].name);
         if (c->attribute >= 0) {
             cJSON_AddStringToObject(one, "attribute", r->attributes[c->attribute].name);
             cJSON_AddStringToObject(one, "notion", circe_audit_notion_name(c->notion));
         }
-        json_number(one, "value", c->measured.value);
-        json_number(one, "lower", c->measured.lower);
-        json_number(one, "upper", c->measured.upper);
+        json_interval(one, c->measured.value, c->measured.lower, c->measured.upper);
         json_number(one, "limit", c->limit);
         cJSON_AddBoolToObject(one, "failed", c->failed);
         cJSON_AddStringToObject(one, "interval", circe_audit_within_name(c->within));
@@ -237,7 +219,7 @@ cJSON *audit_json(const circe_audit_result *r, const char *folder) {
     json_integer(out, "seed", r->seed);
     json_quality(out, r);
     cJSON *list = cJSON_AddArrayToObject(out, "findings");
-    for (int64_t i = 0; i < r->n_findings; i++) cJSON_AddItemToArray(list, json_finding(r, &r->findings[i]));
+    for (int64_t i = 0; i < r->n_findings; i++) json_finding(json_item(list), r, &r->findings[i]);
     json_differences(out, r);
     json_checks(out, r);
     json_notes(out, &r->warnings);

@@ -5,14 +5,13 @@
  * the report says how many. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/small.h"
 #include "circe/circe.h"
 #include "jobs/audit_parts.h"
 #include "jobs/calibration.h"
-#include "jobs/test_json.h"
+#include "jobs/tests.h"
 
 enum {
     EFFECT_DRAWS = 200,
@@ -67,13 +66,12 @@ static circe_status run_test(const judging *j, circe_test_method method, int64_t
     t->name = circe_test_method_name(method);
     circe_status status = audit_step(j->run, j->f, t->name);
     if (status != CIRCE_OK) return status;
-    audit_rows r = take_rows(j, most, 11);
+    OWNED_BY(audit_rows_free) audit_rows r = take_rows(j, most, 11);
     circe_test_options o = options_of(j, &r, method);
     t->rows = r.mat_x.rows;
     status = circe_test(j->run->context, &r.mat_x, &r.mat_y, &r.mat_z, &o, &t->result);
     t->failed = status != CIRCE_OK;
     if (t->failed) snprintf(t->error, sizeof t->error, "%s", circe_last_error());
-    audit_rows_free(&r);
     return status;
 }
 
@@ -145,14 +143,13 @@ static circe_status find_effects(const judging *j) {
     circe_audit_finding *f = j->f;
     circe_status status = audit_step(j->run, f, "effects");
     if (status != CIRCE_OK) return status;
+    OWNED_BY(audit_rows_free)
     audit_rows r = take_rows(j, j->run->r->n, 12); /* the library takes what it needs of them */
     circe_test_options o = options_of(j, &r, f->tests[0].result.method);
     status = circe_test_effects(j->run->context, &r.mat_x, &r.mat_y, &r.mat_z, &o, EFFECT_DRAWS, &f->effects);
     f->has_effects = status == CIRCE_OK;
     f->kpc_above_chance = above_chance(&f->effects.kpc);
-    if (status == CIRCE_OK) status = find_along(j, &r, &o);
-    audit_rows_free(&r);
-    return status;
+    return status == CIRCE_OK ? find_along(j, &r, &o) : status;
 }
 
 /* A p-value of few draws is as valid as one of many: it need only be fine enough for the level. */
@@ -167,6 +164,7 @@ static circe_status calibrate(const judging *j) {
     int64_t repetitions = j->run->options->calibrate;
     if (repetitions == 0) return CIRCE_OK;
     circe_status status = audit_step(j->run, f, "calibration");
+    OWNED_BY(audit_rows_free)
     audit_rows r = take_rows(j, j->run->r->n_findings > 2 ? MOST_CALIBRATED / 2 : MOST_CALIBRATED, 13);
     for (int i = 0; i < f->n_deciding && status == CIRCE_OK; i++) {
         circe_test_options o = options_of(j, &r, f->tests[i].result.method);
@@ -174,7 +172,6 @@ static circe_status calibrate(const judging *j) {
         status = calibration_run(j->run->context, &r.mat_x, &r.mat_y, &r.mat_z, &o, repetitions, &f->calibration[i]);
     }
     f->has_calibration = status == CIRCE_OK;
-    audit_rows_free(&r);
     return status;
 }
 

@@ -5,7 +5,6 @@
  * there are many rows, the measures use a random part: they describe, and decide nothing. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/small.h"
 #include "circe/circe.h"
@@ -134,12 +133,10 @@ static circe_status measure_rows(const audit_run *run, const problem *p, circe_m
 static circe_status measure_gcm(const audit_run *run, const problem *p, double *value) {
     int64_t n = p->rows.mat_z.rows, cols = p->question.z->n_categories;
     if (cols <= 2) return measure_rows(run, p, CIRCE_MEASURE_GCM, &p->rows.mat_z, value);
-    double *coded = small_alloc((size_t)(n * cols) * sizeof *coded);
+    OWNED double *coded = small_alloc((size_t)(n * cols) * sizeof *coded);
     for (int64_t i = 0; i < n; i++) coded[i * cols + p->code[i]] = 1;
     circe_mat mat = circe_mat_f64(coded, n, cols);
-    circe_status status = measure_rows(run, p, CIRCE_MEASURE_GCM, &mat, value);
-    free(coded);
-    return status;
+    return measure_rows(run, p, CIRCE_MEASURE_GCM, &mat, value);
 }
 
 static circe_status measure_all(const audit_run *run, problem *p, double *value) {

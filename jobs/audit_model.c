@@ -42,7 +42,7 @@ int64_t classes_positive(const char *const *classes, const char *asked) {
 }
 
 static circe_status add_column(audit_model *m, const circe_predictions *p, int64_t output, const char *suffix) {
-    char *name = small_format("%s_%s", m->target, suffix);
+    OWNED char *name = small_format("%s_%s", m->target, suffix);
     double *values = malloc((size_t)(p->rows > 0 ? p->rows : 1) * sizeof *values);
     if (values != NULL) {
         for (int64_t i = 0; i < p->rows; i++) values[i] = p->values[i * p->outputs + output];
@@ -50,21 +50,19 @@ static circe_status add_column(audit_model *m, const circe_predictions *p, int64
         m->values[m->names.n] = values;
         name_list_add(&m->names, name);
     }
-    free(name);
     return values != NULL ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)p->rows);
 }
 
 /* The column of the model's target that is audited: the one that was named, or its only one. */
 static circe_status find_output(const circe_audit_options *o, const circe_predictions *p, int64_t *output) {
     const name_list *targets = &predicted_of(p)->target;
-    char *list = name_list_join(targets);
+    OWNED char *list = name_list_join(targets);
     circe_status status = CIRCE_OK;
     *output = o->target != NULL ? name_list_find(targets, o->target) : 0;
     if (o->target == NULL && targets->n > 1)
         status = circe_fail(CIRCE_ERR_ARGUMENT, "%s predicts %s; choose one with --target", o->model, list);
     else if (*output < 0)
         status = circe_fail(CIRCE_ERR_ARGUMENT, "%s predicts %s, not --target '%s'", o->model, list, o->target);
-    free(list);
     return status;
 }
 

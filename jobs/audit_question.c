@@ -7,7 +7,6 @@
  *
  * z is the attribute. If y has several columns, the numbers come first, standardised, under one gaussian; the
  * categories follow under delta, so that only rows with equal categories are compared. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,16 +49,13 @@ audit_question audit_question_of(const circe_audit_result *r, const circe_audit_
 void audit_question_free(audit_question *q) { free(q->y); }
 
 void audit_x_part(const circe_audit_result *r, const circe_audit_finding *f, int64_t part, double *out) {
-    audit_question q = audit_question_of(r, f);
+    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
     for (int64_t i = 0; i < r->n; i++) out[i] = q.x_is_words ? (double)(q.x->code[i] == part) : q.x->values[i];
-    audit_question_free(&q);
 }
 
 const char *audit_part_name(const circe_audit_result *r, const circe_audit_finding *f, int64_t part) {
-    audit_question q = audit_question_of(r, f);
-    const char *name = q.x_is_words ? q.x->categories[part] : NULL;
-    audit_question_free(&q);
-    return name;
+    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
+    return q.x_is_words ? q.x->categories[part] : NULL;
 }
 
 const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_audit_finding *f) {
@@ -69,7 +65,7 @@ const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_
 
 /* "repaid", "repaid, age and region"; "": nothing. */
 char *audit_given_text(const circe_audit_result *r, const circe_audit_finding *f) {
-    audit_question q = audit_question_of(r, f);
+    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
@@ -79,7 +75,6 @@ char *audit_given_text(const circe_audit_result *r, const circe_audit_finding *f
     for (int64_t g = 0; g < r->n_given; g++, n++)
         fprintf(out, "%s%s", n == 0 ? "" : n + 1 == q.n_y ? " and " : ", ", r->given[g].name);
     fclose(out);
-    audit_question_free(&q);
     return text;
 }
 
@@ -197,8 +192,8 @@ static void weigh_mean(const circe_audit_result *r, circe_audit_column *c) {
 /* Kernel regression on y, fitted on a part of the rows if there are many. */
 static circe_status regress(const audit_run *run, const audit_question *q, const double *values, double *mean) {
     int64_t m = 0, n = run->r->n, *rows = audit_sample(n, MOST_FITTED, run->options->seed, 5, &m);
-    double *y = audit_y_rows(q, rows, m), *x = audit_take(values, rows, m), *all = audit_y_rows(q, NULL, n);
-    double *weights = run->r->weights != NULL ? audit_take(run->r->weights, rows, m) : NULL;
+    OWNED double *y = audit_y_rows(q, rows, m), *x = audit_take(values, rows, m), *all = audit_y_rows(q, NULL, n);
+    OWNED double *weights = run->r->weights != NULL ? audit_take(run->r->weights, rows, m) : NULL;
     circe_audit_column unit = {.values = (double *)values};
     circe_cme *cme = NULL;
     audit_column_describe(&unit, n);
@@ -212,11 +207,7 @@ static circe_status regress(const audit_run *run, const audit_question *q, const
     if (status == CIRCE_OK) status = circe_cme_mean(run->workspace, cme, &at, &out);
     for (int64_t i = 0; status == CIRCE_OK && i < n; i++) mean[i] = mean[i] * unit.deviation + unit.mean;
     circe_cme_destroy(cme);
-    free(weights);
     free(rows);
-    free(all);
-    free(x);
-    free(y);
     return status;
 }
 
@@ -225,9 +216,9 @@ static circe_status find_residual(audit_run *run, const circe_audit_finding *f, 
     const circe_audit_result *r = run->r;
     double *residual = *out = calloc((size_t)(f->n_parts * r->n), sizeof *residual);
     if (residual == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)r->n);
-    audit_question q = audit_question_of(r, f);
+    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
     circe_status status = CIRCE_OK;
-    double *x = small_alloc((size_t)r->n * sizeof *x);
+    OWNED double *x = small_alloc((size_t)r->n * sizeof *x);
     for (int64_t k = 0; k < f->n_parts && status == CIRCE_OK && !q.x->is_constant; k++, residual += r->n) {
         audit_x_part(r, f, k, x);
         if (q.n_numbers > 0)
@@ -236,8 +227,6 @@ static circe_status find_residual(audit_run *run, const circe_audit_finding *f, 
             cell_means(run, f, x, residual);
         for (int64_t i = 0; status == CIRCE_OK && i < r->n; i++) residual[i] = x[i] - residual[i];
     }
-    free(x);
-    audit_question_free(&q);
     return status;
 }
 

@@ -62,14 +62,13 @@ static void show_facts(audit_page *w) {
         report_fact(w->page, "weights", "%s, whose sum is %.6g; %" PRId64 " rows of weight 0 were left out",
                     r->weights_name, r->weights_sum, r->weightless);
     if (r->model != NULL) report_fact(w->page, "model", "%s", r->model);
-    char *rule = r->outcome == CIRCE_OUTCOME_BINARY ? audit_positive_rule(r) : NULL;
+    OWNED char *rule = r->outcome == CIRCE_OUTCOME_BINARY ? audit_positive_rule(r) : NULL;
     if (rule != NULL)
         report_fact(w->page, "outcome", "%s: positive is %s; a prediction of %s counts as positive", r->target.name,
                     r->positive, rule);
     else
         report_fact(w->page, "outcome", "%s, %s", r->target.name,
                     r->outcome == CIRCE_OUTCOME_NUMBERS ? "a number" : "classes");
-    free(rule);
     for (int64_t g = 0; g < r->n_given; g++)
         report_fact(w->page, "given", "%s, %s", r->given[g].name,
                     r->given[g].categories != NULL ? "categories" : "a number, in five groups for the gaps");
@@ -89,13 +88,10 @@ static void show_facts(audit_page *w) {
 
 static circe_status write_json(const circe_audit_result *r, const char *folder) {
     cJSON *json = audit_json(r, folder);
-    char *text = json_utf8(json, true), *path = small_format("%s/results.json", folder);
+    OWNED char *text = json_utf8(json, true), *path = small_format("%s/results.json", folder);
     cJSON_Delete(json);
-    circe_status status = text != NULL ? file_write_text(path, text, strlen(text))
-                                       : circe_fail(CIRCE_ERR_MEMORY, "out of memory for %s", path);
-    free(text);
-    free(path);
-    return status;
+    return text != NULL ? file_write_text(path, text, strlen(text))
+                        : circe_fail(CIRCE_ERR_MEMORY, "out of memory for %s", path);
 }
 
 /* "before and after" */
@@ -110,28 +106,22 @@ static char *names_of(const circe_audit_column *columns, int64_t n) {
 }
 
 static report *begin_page(const circe_audit_result *r) {
-    char *predictions = names_of(r->predictions, r->n_predictions),
-         *attributes = names_of(r->attributes, r->n_attributes);
-    char *title = small_format("Audit of %s", predictions);
-    char *given = audit_given_text(r, audit_at(r, 0, 0, 0));
+    OWNED char *predictions = names_of(r->predictions, r->n_predictions),
+               *attributes = names_of(r->attributes, r->n_attributes);
+    OWNED char *title = small_format("Audit of %s", predictions);
+    OWNED char *given = audit_given_text(r, audit_at(r, 0, 0, 0));
     bool one = r->n_notions == 1 && r->notions[0] == CIRCE_NOTION_SEPARATION;
-    char *subtitle =
+    OWNED char *subtitle =
         small_format("dependence on %s%s%s; %" PRId64 " rows of %s", attributes, one ? ", given " : ", by ",
                      one                 ? given
                      : r->n_notions == 1 ? circe_audit_notion_name(r->notions[0])
                                          : "three notions",
                      r->n, r->source);
-    report *page = report_begin(title, subtitle);
-    free(subtitle);
-    free(given);
-    free(title);
-    free(attributes);
-    free(predictions);
-    return page;
+    return report_begin(title, subtitle);
 }
 
 static circe_status write_page(const circe_audit_result *r, const char *folder) {
-    char *path = small_format("%s/report.html", folder);
+    OWNED char *path = small_format("%s/report.html", folder);
     audit_page w = {.r = r, .folder = folder, .page = begin_page(r)};
     audit_show_quality(&w);
     audit_show_answer(&w);
@@ -141,7 +131,6 @@ static circe_status write_page(const circe_audit_result *r, const char *folder) 
     show_caveats(&w);
     show_facts(&w);
     if (!report_end(w.page, path)) w.status = CIRCE_ERR_WRITE;
-    free(path);
     return w.status;
 }
 

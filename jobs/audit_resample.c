@@ -112,17 +112,14 @@ static void evaluate(const resampling *s, const uint8_t *weight, audit_sums *sum
 static void run_part(void *user, int64_t part) {
     resampling *s = user;
     int64_t n = s->run->r->n;
-    uint8_t *weight = malloc((size_t)n);
-    audit_sums *sums = audit_sums_make(s->most_groups);
-    double *cells = small_alloc((size_t)(2 * BANKS * (AUDIT_SLOTS * s->most_blocks + 1)) * sizeof *cells);
+    OWNED uint8_t *weight = malloc((size_t)n);
+    OWNED audit_sums *sums = audit_sums_make(s->most_groups);
+    OWNED double *cells = small_alloc((size_t)(2 * BANKS * (AUDIT_SLOTS * s->most_blocks + 1)) * sizeof *cells);
     if (weight == NULL) s->failed = 1;
     for (int64_t d = s->first + part; weight != NULL && d < s->last; d += s->parts) {
         draw_weights((uint64_t)s->run->options->seed, d, n, weight);
         evaluate(s, weight, sums, cells, s->drawn + d * s->width);
     }
-    free(cells);
-    free(sums);
-    free(weight);
 }
 
 /* ---- intervals --------------------------------------------------------------------------------------------------- */
@@ -214,22 +211,19 @@ static circe_status draw_all(audit_run *run, resampling *s) {
 circe_status audit_resample(audit_run *run) {
     resampling s;
     circe_status status = prepare(run, &s);
-    double *value = small_alloc((size_t)s.width * sizeof *value),
-           *column = small_alloc((size_t)s.draws * sizeof *column);
+    OWNED double *value = small_alloc((size_t)s.width * sizeof *value),
+                 *column = small_alloc((size_t)s.draws * sizeof *column);
     if (status == CIRCE_OK) status = draw_all(run, &s);
     if (status == CIRCE_OK) {
-        audit_sums *sums = audit_sums_make(s.most_groups);
+        OWNED audit_sums *sums = audit_sums_make(s.most_groups);
         evaluate(&s, NULL, sums, NULL, value);
         put_all(&s, value, column);
         int64_t metrics = s.width - run->n_contrasts;
         audit_draws draws = {s.draws, s.width, s.drawn, metrics / run->r->n_predictions, metrics};
         audit_compare_predictions(run, &draws);
-        free(sums);
     }
     for (int64_t p = 0; p < run->r->n_predictions; p++) audit_ranking_free(&s.rankings[p]);
     free(s.rankings);
     free(s.drawn);
-    free(column);
-    free(value);
     return status;
 }

@@ -83,9 +83,8 @@ static circe_status check_joint(const audit_roles *r) {
 static void split_joint(const char *name, bool joint, name_list *parts) {
     const char *at = name;
     for (size_t length; joint && (length = strcspn(at, "+")) < strlen(at); at += length + 1) {
-        char *part = small_format("%.*s", (int)length, at);
+        OWNED char *part = small_format("%.*s", (int)length, at);
         name_list_add(parts, part);
-        free(part);
     }
     name_list_add(parts, at);
 }
@@ -96,7 +95,7 @@ static void add_once(name_list *list, const char *name) {
 
 static circe_status split_predictions(const circe_audit_options *o, const audit_model *made, audit_roles *r) {
     circe_status status = CIRCE_OK;
-    name_list own = {0};
+    OWNED_BY(name_list_free) name_list own = {0};
     for (int64_t i = 0; i < made->names.n; i++) name_list_add(&r->predictions, made->names.names[i]);
     if (o->prediction != NULL) status = name_list_split("prediction", o->prediction, &own);
     for (int64_t i = 0; i < own.n && status == CIRCE_OK; i++) {
@@ -106,7 +105,6 @@ static circe_status split_predictions(const circe_audit_options *o, const audit_
                                 own.names[i]);
         name_list_add(&r->predictions, own.names[i]);
     }
-    name_list_free(&own);
     return status;
 }
 

@@ -24,7 +24,7 @@ static int by_p(const void *one, const void *other) {
  * one notion and one prediction: a further notion is another question, and does not change the answers to the first. */
 static void adjust(const circe_audit_result *r, circe_audit_finding *findings) {
     int64_t m = r->n_attributes;
-    circe_audit_finding **order = small_alloc((size_t)m * sizeof *order);
+    OWNED circe_audit_finding **order = small_alloc((size_t)m * sizeof *order);
     double least = 0;
     for (int64_t i = 0; i < m; i++) order[i] = &findings[i];
     qsort(order, (size_t)m, sizeof *order, by_p);
@@ -33,7 +33,6 @@ static void adjust(const circe_audit_result *r, circe_audit_finding *findings) {
         least = fmax(least, p);
         order[i]->p_adjusted = least;
     }
-    free(order);
 }
 
 /* The trust of the test that gave the p-value; if nothing was found, the worst of the deciding tests. */
@@ -286,9 +285,8 @@ static void say_care(const words *w) {
 static char *verdict_of(const circe_audit_result *r, const circe_audit_finding *f) {
     char *text = NULL;
     size_t bytes = 0;
-    audit_question q = audit_question_of(r, f);
+    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
     words w = {.out = open_memstream(&text, &bytes), .r = r, .f = f, .x = q.x->name, .z = q.z->name};
-    audit_question_free(&q);
     if (w.out == NULL) return small_format("%s", "");
     w.given = audit_given_text(r, f);
     if (f->n_tests == 0)

@@ -52,7 +52,7 @@ void json_columns(cJSON *object, const circe_columns *columns) {
     cJSON *list = cJSON_AddArrayToObject(object, "columns");
     for (size_t i = 0; i < columns->n; i++) {
         const circe_column *c = &columns->column[i];
-        cJSON *out = cJSON_CreateObject();
+        cJSON *out = json_item(list);
         if (c->variable != NULL) cJSON_AddStringToObject(out, "variable", c->variable);
         cJSON_AddStringToObject(out, "column", c->name);
         cJSON_AddStringToObject(out, "read_as", c->categories > 0 ? "categories" : "numbers");
@@ -61,6 +61,5 @@ void json_columns(cJSON *object, const circe_columns *columns) {
             cJSON_AddStringToObject(out, "because", columns_because(c));
         }
         if (c->missing > 0) json_integer(out, "missing", c->missing);
-        cJSON_AddItemToArray(list, out);
     }
 }

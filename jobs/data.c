@@ -2,7 +2,6 @@
 #include "circe/data.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +10,7 @@
 #include "core/settings.h"
 #include "images/dsprites.h"
 #include "images/faces.h"
-#include "images/png_file.h"
+#include "images/picture.h"
 #include "images/sheet.h"
 #include "io/paths.h"
 #include "jobs/notes.h"
@@ -63,7 +62,7 @@ static circe_status write_dsprites(data_job *job) {
 static circe_status draw_sheet(data_job *job) {
     const circe_data_options *o = job->options;
     image_picture sheet = {0};
-    uint8_t *bits = NULL;
+    OWNED uint8_t *bits = NULL;
     struct stat info;
     if (o->from == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "contact-sheet needs --from: a folder of faces, or a dSprites .npz");
@@ -75,7 +74,6 @@ static circe_status draw_sheet(data_job *job) {
         status = bits != NULL ? image_sheet_dsprites(bits, &sheet) : image_sheet_faces(o->from, &sheet);
     *job->made = (circe_data_made){1, sheet.width, sheet.height};
     status = write_sheet(o->output, status, &sheet);
-    free(bits);
     return status;
 }
 

@@ -29,16 +29,6 @@ typedef struct fit_job {
     circe_fit_result *result;
 } fit_job;
 
-static conditional_options conditional_of(const circe_fit_options *o) {
-#define CIRCE_OPTION(kind, field_, ...) .field_ = o->field_,
-    return (conditional_options){
-#include "circe/options/conditional.def"
-#include "circe/options/kernels.def"
-#include "circe/options/seed.def"
-    };
-#undef CIRCE_OPTION
-}
-
 static input_options inputs_of(const circe_fit_options *o, const circe_table *table) {
     return (input_options){.table = table,
                            .data = o->data,
@@ -50,10 +40,9 @@ static input_options inputs_of(const circe_fit_options *o, const circe_table *ta
 
 static circe_status begin(fit_job *j) {
     const circe_fit_options *o = j->options;
-    conditional_options conditional = conditional_of(o);
     circe_status status = circe_options_check(&circe_fit_schema, o);
     if (status == CIRCE_OK) status = rows_wanted(o->rows, &j->rows);
-    if (status == CIRCE_OK) status = fitting_open(&circe_fit_schema, o, &conditional, &j->fitting);
+    if (status == CIRCE_OK) status = fitting_open(&circe_fit_schema, o, &j->fitting);
     if (status == CIRCE_OK && ranks_rank() == 0) status = path_check_writable("-o", o->output);
     return status;
 }
@@ -99,9 +88,8 @@ static circe_status compare_ranks(const fit_job *j) {
     const input *const group[] = {&j->y, &j->z};
     circe_status same = CIRCE_OK;
     for (int i = 0; i < 2 && same == CIRCE_OK; i++) {
-        char *what = small_format("%s (%s)", variable_label(group[i]->of), input_source(group[i]));
+        OWNED char *what = small_format("%s (%s)", variable_label(group[i]->of), input_source(group[i]));
         same = ranks_same_data(&group[i]->values, what);
-        free(what);
     }
     return same;
 }

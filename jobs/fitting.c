@@ -10,6 +10,30 @@
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
+/* The options that fits have in common, by their names. */
+typedef struct conditional_options {
+#define CIRCE_OPTION(kind, field, ...) CIRCE_FIELD_##kind field;
+#include "circe/options/conditional.def"
+#include "circe/options/kernels.def"
+#include "circe/options/seed.def"
+#undef CIRCE_OPTION
+} conditional_options;
+
+static void take_field(const circe_schema *schema, const void *job, const char *name, void *field, size_t bytes) {
+    const circe_option *row = circe_schema_find(schema, name);
+    if (row != NULL) memcpy(field, (const char *)job + row->offset, bytes);
+}
+
+static conditional_options conditional_of(const circe_schema *schema, const void *job) {
+    conditional_options o = {0};
+#define CIRCE_OPTION(kind, field, name, ...) take_field(schema, job, name, &o.field, sizeof o.field);
+#include "circe/options/conditional.def"
+#include "circe/options/kernels.def"
+#include "circe/options/seed.def"
+#undef CIRCE_OPTION
+    return o;
+}
+
 /* Options that are not given keep the library's defaults. */
 static void take_options(const conditional_options *o, circe_cme_options *out) {
     circe_cme_options_init(out);
@@ -46,14 +70,14 @@ static bool wants_grid(const circe_schema *schema, const void *job) {
     return found != NULL && strcmp(found, "auto") == 0;
 }
 
-circe_status fitting_open(const circe_schema *schema, const void *job, const conditional_options *options,
-                          fitting_options *out) {
-    *out = (fitting_options){.sigma2_z = options->sigma2_z};
-    take_options(options, &out->cme);
+circe_status fitting_open(const circe_schema *schema, const void *job, fitting_options *out) {
+    conditional_options options = conditional_of(schema, job);
+    *out = (fitting_options){.sigma2_z = options.sigma2_z};
+    take_options(&options, &out->cme);
     circe_status status = take_grids(schema, job, out);
-    out->y = (kernel_choice){options->kernel_y, out->cme.sigma2_y, out->cme.n_sigma2_y,
+    out->y = (kernel_choice){options.kernel_y, out->cme.sigma2_y, out->cme.n_sigma2_y,
                              circe_options_given(schema, job, "sigma2-y"), wants_grid(schema, job)};
-    out->z = (kernel_choice){options->kernel_z, &out->sigma2_z, options->sigma2_z > 0,
+    out->z = (kernel_choice){options.kernel_z, &out->sigma2_z, options.sigma2_z > 0,
                              circe_options_given(schema, job, "sigma2-z"), false};
     return status;
 }

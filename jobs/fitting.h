@@ -6,15 +6,6 @@
 #include "io/inputs.h"
 #include "jobs/kernel_choice.h"
 
-/* The options that fits have in common, by their names. */
-typedef struct conditional_options {
-#define CIRCE_OPTION(kind, field, ...) CIRCE_FIELD_##kind field;
-#include "circe/options/conditional.def"
-#include "circe/options/kernels.def"
-#include "circe/options/seed.def"
-#undef CIRCE_OPTION
-} conditional_options;
-
 /* What a fit takes. */
 typedef struct fitting_options {
     kernel_choice y, z;
@@ -24,8 +15,7 @@ typedef struct fitting_options {
 } fitting_options;
 
 /* From the options of a job; it must not be moved in memory then. */
-circe_status fitting_open(const circe_schema *schema, const void *job, const conditional_options *options,
-                          fitting_options *out);
+circe_status fitting_open(const circe_schema *schema, const void *job, fitting_options *out);
 void fitting_close(fitting_options *options);
 
 /* The options that only a fit uses and that contradict a finished model: the first one given, or NULL. */

@@ -8,8 +8,7 @@
 #include "jobs/kernel_choice.h"
 
 void json_notes(cJSON *object, const circe_notes *warnings) {
-    cJSON *array = cJSON_AddArrayToObject(object, "warnings");
-    for (size_t i = 0; i < warnings->n; i++) cJSON_AddItemToArray(array, cJSON_CreateString(warnings->text[i]));
+    json_words(object, "warnings", (const char *const *)warnings->text, (int64_t)warnings->n);
 }
 
 void json_kernel(cJSON *object, const char *label, const circe_kernel *kernel) {

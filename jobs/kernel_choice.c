@@ -39,14 +39,13 @@ static bool resolve_columns(FILE *out, const io_table *table, const char *column
 
 static circe_status refuse_column(const input *in, const char *columns, size_t length) {
     const io_table *table = in->described;
-    char *text = small_format("%.*s", (int)length, columns);
+    OWNED char *text = small_format("%.*s", (int)length, columns);
     const char *nearest = NULL;
     if (table->names != NULL)
         nearest = suggest_nearest(text, (const char *const *)table->names, (size_t)table->values.cols);
     circe_fail(CIRCE_ERR_ARGUMENT, "--kernel-%s: %s has no column '%s'%s", variable_label(in->of), input_source(in),
                text, table->names == NULL ? "; its columns have no names: use numbers from 0" : "");
     if (nearest != NULL) circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean '%s'?", nearest);
-    free(text);
     return CIRCE_ERR_ARGUMENT;
 }
 
@@ -70,25 +69,28 @@ static circe_status resolve_names(const input *in, const char *text, char **reso
     return status;
 }
 
-/* One gaussian over each run of numeric columns, delta over each run of text columns. */
-static char *default_kernel(const input *in) {
-    if (!input_has_text(in)) return small_format("gaussian");
+char *kernel_of_columns(const bool *categories, int64_t n, bool runs) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL) return small_format("delta");
-    const bool *categorical = in->described->categorical;
-    for (int64_t first = 0, end; first < in->values.cols; first = end) {
-        for (end = first + 1; end < in->values.cols && categorical[end] == categorical[first];) end++;
-        fprintf(out, "%s%" PRId64 "-%" PRId64 ":%s", first > 0 ? "*" : "", first, end - 1,
-                categorical[first] ? "delta" : "gaussian");
+    if (out == NULL) abort(); /* as for every small allocation */
+    for (int64_t first = 0, end; first < n; first = end) {
+        for (end = first + 1; runs && end < n && categories[end] == categories[first];) end++;
+        fprintf(out, "%s%" PRId64, first > 0 ? "*" : "", first);
+        if (runs) fprintf(out, "-%" PRId64, end - 1);
+        fprintf(out, ":%s", categories[first] ? "delta" : "gaussian");
     }
     fclose(out);
     return text;
 }
 
+static char *default_kernel(const input *in) {
+    return input_has_text(in) ? kernel_of_columns(in->described->categorical, in->values.cols, true)
+                              : small_format("gaussian");
+}
+
 static circe_status parse_kernel(circe_context *context, const char *asked, const input *in, circe_kernel **kernel) {
-    char *text = NULL;
+    OWNED char *text = NULL;
     circe_status status = CIRCE_OK;
     if (asked != NULL)
         status = resolve_names(in, asked, &text);
@@ -100,7 +102,6 @@ static circe_status parse_kernel(circe_context *context, const char *asked, cons
             circe_fail(status, "--kernel-%s %s: %s", variable_label(in->of), asked != NULL ? asked : text,
                        circe_last_error());
     }
-    free(text);
     return status;
 }
 

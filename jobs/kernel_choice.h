@@ -28,6 +28,10 @@ typedef struct kernel_choice {
 circe_status kernel_make(circe_context *context, const kernel_choice *choice, const input *in, width_rule rule,
                          notes *warnings, circe_kernel **kernel);
 
+/* The text of a kernel of n columns: gaussian for numbers, delta for categories, one factor per column or, for `runs`,
+ * over each run of columns of a kind. The caller frees it. */
+char *kernel_of_columns(const bool *categories, int64_t n, bool runs);
+
 /* a.b over all columns, and whether a kernel of `cols` columns is that. */
 circe_status kernel_linear(circe_context *context, circe_kernel **kernel);
 bool kernel_is_linear(const circe_kernel *kernel, int64_t cols);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "jobs/kernel_choice.h"
 #include "jobs/model_file.h"
 #include "jobs/sentinels.h"
@@ -140,7 +141,7 @@ static int ascending(const void *a, const void *b) {
 /* One random half of the rows to fit on, the other to measure; both keep the order of the file. */
 static circe_status split_rows(measure_job *j) {
     int64_t n = j->read_x.values.rows, half = n / 2;
-    int64_t *order = malloc((size_t)n * sizeof *order);
+    OWNED int64_t *order = malloc((size_t)n * sizeof *order);
     if (order == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", n);
     circe_random_permutation((circe_random){.seed = (uint64_t)j->options->seed}, n, order);
     qsort(order, (size_t)half, sizeof *order, ascending);
@@ -154,7 +155,6 @@ static circe_status split_rows(measure_job *j) {
         status = input_take_rows(&j->read_weights, order, half, &j->holdout_weights);
         if (status == CIRCE_OK) status = input_take_rows(&j->read_weights, order + half, n - half, &j->weights);
     }
-    free(order);
     return status;
 }
 

@@ -2,7 +2,6 @@
 #include "jobs/measuring_job.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/small.h"
@@ -118,12 +117,10 @@ static circe_random generator(const measure_job *j, uint64_t stream) {
 
 circe_status measure_blocks_sample(measure_job *j) {
     int64_t n = sample_rows(j);
-    int64_t *rows = small_alloc((size_t)n * sizeof *rows);
+    OWNED int64_t *rows = small_alloc((size_t)n * sizeof *rows);
     circe_random_subset(generator(j, 0x73616d706c65u), j->read_x.values.rows - j->n_held, n, rows);
     for (int64_t i = 0; i < n; i++) rows[i] = free_row(j, rows[i]);
-    circe_status status = take(j, rows, n, &j->x, &j->y, &j->z);
-    free(rows);
-    return status;
+    return take(j, rows, n, &j->x, &j->y, &j->z);
 }
 
 static circe_status hold(measure_job *j, int64_t n) {

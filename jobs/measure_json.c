@@ -1,4 +1,6 @@
 /* The result of a measure as JSON. */
+#include <math.h>
+
 #include "circe/measure_job.h"
 #include "core/settings.h"
 #include "jobs/columns.h"
@@ -6,10 +8,7 @@
 
 static void json_source(cJSON *out, const circe_measure_job_result *r) {
     static const char *const names[] = {"batch", "model", "holdout", "split"};
-    if (r->uses & CIRCE_USES_Y)
-        cJSON_AddStringToObject(out, "mean_of_z", names[r->source]);
-    else
-        cJSON_AddNullToObject(out, "mean_of_z");
+    json_word(out, "mean_of_z", r->uses & CIRCE_USES_Y ? names[r->source] : NULL);
     if (r->source == CIRCE_MEAN_FROM_SPLIT) {
         cJSON *split = cJSON_AddObjectToObject(out, "split");
         json_integer(split, "seed", r->seed);
@@ -68,25 +67,17 @@ static void json_given(cJSON *out, const circe_measure_job_result *r) {
 
 static void json_name(cJSON *out, const circe_measured *v) {
     cJSON_AddStringToObject(out, "measure", v->measure);
-    if (v->estimator != NULL)
-        cJSON_AddStringToObject(out, "estimator", v->estimator);
-    else
-        cJSON_AddNullToObject(out, "estimator");
+    json_word(out, "estimator", v->estimator);
 }
 
-static cJSON *json_value(const circe_measured *v) {
+static void json_value(cJSON *out, const circe_measured *v) {
     bool valid = v->error == NULL && !v->skipped;
-    cJSON *out = cJSON_CreateObject();
     json_name(out, v);
-    if (valid)
-        json_number(out, "value", v->value);
-    else
-        cJSON_AddNullToObject(out, "value");
+    json_number(out, "value", valid ? v->value : NAN);
     if (valid) json_blocks(out, &v->blocks);
     json_number(out, "seconds", v->seconds);
     if (v->skipped) cJSON_AddBoolToObject(out, "skipped", true);
     if (v->error != NULL) cJSON_AddStringToObject(out, "error", v->error);
-    return out;
 }
 
 static void json_one(cJSON *out, const circe_measure_job_result *r) {
@@ -105,7 +96,7 @@ static void json_all(cJSON *out, const circe_measure_job_result *r) {
     json_given(out, r);
     json_run(out, r);
     cJSON *list = cJSON_AddArrayToObject(out, "measures");
-    for (size_t i = 0; i < r->n; i++) cJSON_AddItemToArray(list, json_value(&r->values[i]));
+    for (size_t i = 0; i < r->n; i++) json_value(json_item(list), &r->values[i]);
 }
 
 char *circe_measure_json(const circe_measure_job_result *result) {

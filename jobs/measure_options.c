@@ -125,25 +125,14 @@ static circe_status check_options(const measure_job *j) {
     return CIRCE_OK;
 }
 
-static conditional_options conditional_of(const circe_measure_job_options *o) {
-#define CIRCE_OPTION(kind, field_, ...) .field_ = o->field_,
-    return (conditional_options){
-#include "circe/options/conditional.def"
-#include "circe/options/kernels.def"
-#include "circe/options/seed.def"
-    };
-#undef CIRCE_OPTION
-}
-
 /* Fields of options as what they stand for. */
 static circe_status take_options(measure_job *j) {
     const circe_measure_job_options *o = j->options;
-    conditional_options conditional = conditional_of(o);
     j->dtype = strcmp(o->dtype, "float32") == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
     j->choice_x = (kernel_choice){o->kernel_x, &o->sigma2_x, o->sigma2_x > 0, measure_job_given(j, "sigma2-x"), false};
     circe_status status = circe_transform_parse(o->transform, &j->transform);
     if (status == CIRCE_OK) status = rows_wanted(o->rows, &j->wanted);
-    return status == CIRCE_OK ? fitting_open(&circe_measure_job_schema, o, &conditional, &j->fitting) : status;
+    return status == CIRCE_OK ? fitting_open(&circe_measure_job_schema, o, &j->fitting) : status;
 }
 
 circe_status measure_job_choose(measure_job *job, const char *name) {

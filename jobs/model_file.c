@@ -65,8 +65,8 @@ static char **texts_of(const cJSON *column) {
 /* Codes as in the model, described by `columns` (NULL: it had no text). */
 static circe_status align_to_model(const cJSON *columns, const char *path, input *in) {
     int64_t n = in->values.cols;
-    bool *categorical = small_alloc((size_t)n * sizeof *categorical);
-    char ***categories = small_alloc((size_t)n * sizeof *categories);
+    OWNED bool *categorical = small_alloc((size_t)n * sizeof *categorical);
+    OWNED char ***categories = small_alloc((size_t)n * sizeof *categories);
     bool sound = columns == NULL || (cJSON_IsArray(columns) && cJSON_GetArraySize(columns) == n);
     for (int64_t j = 0; columns != NULL && sound && j < n; j++) {
         const cJSON *column = cJSON_GetArrayItem(columns, (int)j);
@@ -74,15 +74,12 @@ static circe_status align_to_model(const cJSON *columns, const char *path, input
         categorical[j] = sound && cJSON_IsArray(column);
         categories[j] = categorical[j] ? texts_of(column) : NULL;
     }
-    char *source = small_format("%s", path);
+    OWNED char *source = small_format("%s", path);
     io_table table = {.values = in->values, .categorical = categorical, .categories = categories, .source = source};
     input reference = {.of = in->of, .values = in->values, .described = &table, .table = table};
     circe_status status = sound ? input_align(&reference, in)
                                 : circe_fail(CIRCE_ERR_FORMAT, "%s: its metadata %s is damaged", path, categories_key);
     for (int64_t j = 0; j < n; j++) free(categories[j]);
-    free(categories);
-    free(categorical);
-    free(source);
     return status;
 }
 

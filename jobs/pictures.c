@@ -2,7 +2,6 @@
 #include "jobs/pictures.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -163,7 +162,7 @@ static void list_files(const pictures_request *r, const column_table *table, int
                        const int64_t *number, int64_t n, pictures *out, file_list *files) {
     char *const *texts = column_categories(table, col);
     int64_t n_texts = column_n_categories(table, col);
-    int32_t *place = small_alloc((size_t)n_texts * sizeof *place); /* 1 + that of a text; 0: not met yet */
+    OWNED int32_t *place = small_alloc((size_t)n_texts * sizeof *place); /* 1 + that of a text; 0: not met yet */
     files->paths = small_alloc((size_t)n_texts * sizeof *files->paths);
     files->number = small_alloc((size_t)n_texts * sizeof *files->number);
     for (int64_t i = 0; i < n; i++) {
@@ -175,14 +174,12 @@ static void list_files(const pictures_request *r, const column_table *table, int
         }
         out->shown[i] = place[code] - 1;
     }
-    free(place);
 }
 
 static circe_status refuse_file(const pictures_request *r, const file_list *files, int64_t wrong, circe_status status) {
     if (wrong < 0 || status == CIRCE_ERR_CANCELLED) return status;
-    char *text = small_format("%s: row %" PRId64 ": %s", r->path, files->number[wrong], circe_last_error());
+    OWNED char *text = small_format("%s: row %" PRId64 ": %s", r->path, files->number[wrong], circe_last_error());
     circe_fail(status, "%s", text);
-    free(text);
     if (status == CIRCE_ERR_SHAPE)
         circe_fail_hint(status, "--image-size, as in --image-size 64, gives them the same size");
     return status;

@@ -113,10 +113,9 @@ static circe_status check_input(const prediction_job *job, const circe_table *me
                    m->image.size[2], m->image.size[1], table ? ", not from a table" : "");
         return circe_fail_hint(CIRCE_ERR_ARGUMENT, "give them with --images FILE, as in training");
     }
-    char *columns = name_list_join(&job->predictor->encode.names);
+    OWNED char *columns = name_list_join(&job->predictor->encode.names);
     circe_fail(CIRCE_ERR_ARGUMENT, "%s: it predicts from the columns %s of a table%s", job->path, columns,
                images ? ", not from images" : "");
-    free(columns);
     return circe_fail_hint(CIRCE_ERR_ARGUMENT, "give it with --data FILE");
 }
 
@@ -166,13 +165,12 @@ static circe_status read_columns(prediction_job *job, const circe_table *memory,
     const reading_options options = READING_OF(job->options);
     const encoding *e = &job->predictor->encode;
     input *group[] = {&job->table.in};
-    reading how = {0};
+    OWNED_BY(reading_free) reading how = {0};
     circe_status status = reading_open(&options, &how);
     for (int64_t i = 0; i < e->names.n && status == CIRCE_OK; i++) {
         if (e->categories[i].n > 0) reading_add_category(&how, e->names.names[i]);
     }
     if (status == CIRCE_OK) status = column_table_read(memory, path, wanted, &how, by_place, &job->table);
-    reading_free(&how);
     return status == CIRCE_OK ? inputs_check_categories(&options, group, 1) : status;
 }
 
@@ -185,12 +183,10 @@ static circe_status read_table(prediction_job *job, const circe_table *memory) {
     int64_t n = job->made->result.rows, n_cols = job->table.in.values.cols;
     job->raw = malloc((size_t)(n * e->n_inputs + 1) * sizeof *job->raw);
     if (job->raw == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", n);
-    int64_t *cols = small_alloc((size_t)n_cols * sizeof *cols);
+    OWNED int64_t *cols = small_alloc((size_t)n_cols * sizeof *cols);
     for (int64_t c = 0; c < n_cols; c++) cols[c] = c;
     status = scan(job);
-    if (status == CIRCE_OK) status = encoding_apply(e, &job->table, cols, job->raw);
-    free(cols);
-    return status;
+    return status == CIRCE_OK ? encoding_apply(e, &job->table, cols, job->raw) : status;
 }
 
 /* ---- the images -------------------------------------------------------------------------------------------------- */
@@ -198,10 +194,9 @@ static circe_status read_table(prediction_job *job, const circe_table *memory) {
 /* Of the rows that name one. */
 static circe_status read_paths(prediction_job *job) {
     const predicted *p = job->made;
-    name_list column = {0};
+    OWNED_BY(name_list_free) name_list column = {0};
     name_list_add(&column, job->request.column);
     circe_status status = read_columns(job, NULL, job->request.path, &column, false);
-    name_list_free(&column);
     if (status == CIRCE_OK) status = make_rows(job, job->table.in.values.rows);
     if (status == CIRCE_OK) status = scan(job);
     if (status != CIRCE_OK || p->result.rows == p->result.rows_without) return status;

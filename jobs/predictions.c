@@ -51,12 +51,11 @@ static bool read_target(const predicted *p, const circe_table *table, const circ
                         notes *warnings, column_table *truth) {
     const char *path = p->labels != NULL ? p->labels : options->data;
     reading_options reading_of = READING_OF(options);
-    reading how = {0};
+    OWNED_BY(reading_free) reading how = {0};
     if (table == NULL && path == NULL) return false;
     circe_status status = reading_open(&reading_of, &how);
     for (int64_t c = 0; p->words && c < p->target.n; c++) reading_add_category(&how, p->target.names[c]);
     if (status == CIRCE_OK) status = column_table_read(table, path, &p->target, &how, false, truth);
-    reading_free(&how);
     if (status == CIRCE_ERR_VALUE) notes_add(warnings, "the error was not computed: %s", circe_last_error());
     return status == CIRCE_OK && truth->in.values.rows == p->result.rows;
 }
@@ -183,10 +182,10 @@ static circe_status check_table(const io_lines *lines, const circe_predictions *
 
 circe_status predictions_put_table(const circe_predictions *r, const circe_predict_options *o, FILE *out) {
     reading_options options = READING_OF(o);
-    reading how = {0};
-    io_lines lines = {0};
+    OWNED_BY(reading_free) reading how = {0};
+    OWNED_BY(io_lines_free) io_lines lines = {0};
     if (o->data == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "--append adds columns to a table, so it needs --data");
-    name_list names = new_names(r, o->name);
+    OWNED_BY(name_list_free) name_list names = new_names(r, o->name);
     circe_status status = reading_open(&options, &how);
     if (status == CIRCE_OK) status = io_read_lines(o->data, &how.how, &lines);
     if (status == CIRCE_OK) status = check_table(&lines, r, o->data);
@@ -200,9 +199,6 @@ circe_status predictions_put_table(const circe_predictions *r, const circe_predi
         }
         fputc('\n', out);
     }
-    io_lines_free(&lines);
-    name_list_free(&names);
-    reading_free(&how);
     return status;
 }
 
@@ -210,7 +206,7 @@ circe_status predictions_put_table(const circe_predictions *r, const circe_predi
 
 /* What `put` writes, as a file that is replaced whole or not at all. */
 static circe_status write_text(const char *path, const circe_predictions *r, const circe_predict_options *o) {
-    char *text = NULL;
+    OWNED char *text = NULL;
     size_t bytes = 0;
     circe_status status = CIRCE_OK;
     FILE *out = open_memstream(&text, &bytes);
@@ -220,9 +216,7 @@ static circe_status write_text(const char *path, const circe_predictions *r, con
     else
         predictions_put_csv(r, out);
     if (fclose(out) != 0 && status == CIRCE_OK) status = circe_fail(CIRCE_ERR_MEMORY, "out of memory");
-    if (status == CIRCE_OK) status = file_write_text(path, text, bytes);
-    free(text);
-    return status;
+    return status == CIRCE_OK ? file_write_text(path, text, bytes) : status;
 }
 
 circe_status circe_predictions_append(const circe_predictions *r, const circe_predict_options *options,
@@ -244,12 +238,11 @@ static cJSON *errors_json(const circe_predictions *p) {
     cJSON *out = p->n_errors > 0 ? cJSON_CreateObject() : cJSON_CreateNull();
     cJSON *columns = p->n_errors > 0 && p->target == NULL ? cJSON_AddArrayToObject(out, "columns") : NULL;
     for (int64_t c = 0; c < p->n_errors; c++) {
-        cJSON *column = columns != NULL ? cJSON_CreateObject() : out;
+        cJSON *column = columns != NULL ? json_item(columns) : out;
         if (columns != NULL) {
             cJSON_AddStringToObject(column, "name", p->errors[c].name);
             json_number(column, "mse", p->errors[c].mse);
             json_number(column, "r2", p->errors[c].r2);
-            cJSON_AddItemToArray(columns, column);
         } else {
             json_number(column, "accuracy", p->errors[c].accuracy);
         }
@@ -261,21 +254,17 @@ static cJSON *errors_json(const circe_predictions *p) {
 /* With the predictions where they go to no file: nothing else is printed. */
 char *circe_predictions_json(const circe_predictions *p, const circe_predict_options *o) {
     CIRCE_OWN_SETTINGS;
-    cJSON *out = cJSON_CreateObject(), *outputs;
+    cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "model", o->model);
     cJSON_AddStringToObject(out, o->images != NULL ? "images" : "data", o->images != NULL ? o->images : o->data);
     json_integer(out, "rows", p->rows);
     json_integer(out, "rows_without_prediction", p->rows_without);
     json_columns(out, &p->columns);
-    outputs = cJSON_AddArrayToObject(out, "outputs");
-    for (int64_t c = 0; c < p->outputs; c++) cJSON_AddItemToArray(outputs, cJSON_CreateString(p->names[c]));
+    json_words(out, "outputs", p->names, p->outputs);
     cJSON_AddItemToObject(out, "error", errors_json(p));
-    if (strcmp(o->output, "-") == 0) {
-        cJSON_AddNullToObject(out, "file");
-        json_table(out, "predictions", p->values, p->rows, p->outputs);
-    } else {
-        cJSON_AddStringToObject(out, "file", o->output);
-    }
+    bool shown = strcmp(o->output, "-") == 0;
+    json_word(out, "file", shown ? NULL : o->output);
+    if (shown) json_table(out, "predictions", p->values, p->rows, p->outputs);
     json_number(out, "seconds", p->seconds);
     return json_text(out);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "circe/options.h"
 #include "core/settings.h"
 #include "io/io.h"
@@ -21,12 +22,10 @@ const circe_option *circe_schema_find(const circe_schema *schema, const char *na
 }
 
 const char *circe_schema_nearest(const circe_schema *schema, const char *name) {
-    const char **names = malloc((schema->n + 1) * sizeof *names);
+    OWNED const char **names = malloc((schema->n + 1) * sizeof *names);
     if (names == NULL) return NULL;
     for (size_t i = 0; i < schema->n; i++) names[i] = schema->rows[i].name;
-    const char *nearest = suggest_nearest(name, names, schema->n);
-    free(names);
-    return nearest;
+    return suggest_nearest(name, names, schema->n);
 }
 
 int circe_word_index(const char *words, const char *text) { return io_word_index(words, text); }

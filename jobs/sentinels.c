@@ -30,14 +30,13 @@ static void note_column(const input *in, int64_t c, const double *sorted, int64_
         int64_t count = suspect(sorted, n, step, step > 0 ? low : high, high - low);
         double value = sorted[step > 0 ? 0 : n - 1];
         if (count == 0) continue;
-        char *name =
+        OWNED char *name =
             in->described->names != NULL ? small_format("'%s'", in->described->names[c]) : small_format("%" PRId64, c);
         notes_add(warnings,
                   "column %s of %s is %.10g in %" PRId64
                   " row%s, far from all other values; if it stands for a missing value, --na %.10g --missing drop "
                   "leaves these rows out",
                   name, input_source(in), value, count, count == 1 ? "" : "s", value);
-        free(name);
     }
 }
 
@@ -45,13 +44,12 @@ void sentinels_note(const input *const *group, int n, notes *warnings) {
     enum { LEAST_ROWS = 20 };
     for (int k = 0; k < n; k++) {
         const circe_mat *m = &group[k]->values;
-        double *sorted = m->rows >= LEAST_ROWS ? malloc((size_t)m->rows * sizeof *sorted) : NULL;
+        OWNED double *sorted = m->rows >= LEAST_ROWS ? malloc((size_t)m->rows * sizeof *sorted) : NULL;
         for (int64_t c = 0; sorted != NULL && c < m->cols; c++) {
             if (input_n_categories(group[k], c) > 0) continue;
             for (int64_t i = 0; i < m->rows; i++) sorted[i] = circe__at(m, i, c);
             quantile_sort(sorted, m->rows);
             note_column(group[k], c, sorted, m->rows, warnings);
         }
-        free(sorted);
     }
 }

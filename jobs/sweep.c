@@ -211,7 +211,7 @@ static void put_result(cJSON *out, const circe_training *t) {
 static circe_status train(const sweep_job *job, const char *name, const sweep_task *task, circe_train_options *options,
                           circe_training **training) {
     const circe_watch watch = {.user = (void *)(uintptr_t)task, .progress = tell};
-    arena owner = {0};
+    OWNED_BY(arena_free) arena owner = {0};
     const char *checkpoint = NULL;
     if (job->folder != NULL) {
         options->output = arena_format(&owner, "%s/models/%s.safetensors", job->folder, name);
@@ -224,7 +224,6 @@ static circe_status train(const sweep_job *job, const char *name, const sweep_ta
         options->resume = 0;
         status = circe_train(task->context, job->table, options, &watch, training);
     }
-    arena_free(&owner);
     return status;
 }
 
@@ -396,26 +395,24 @@ void circe_sweep_result_free(circe_sweep_result *result) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static cJSON *run_json(const circe_sweep_result *r, const circe_sweep_run *run) {
-    cJSON *out = cJSON_CreateObject(), *values = NULL;
+static void run_json(cJSON *out, const circe_sweep_result *r, const circe_sweep_run *run) {
     cJSON_AddStringToObject(out, "run", run->name);
-    values = cJSON_AddObjectToObject(out, "options");
+    cJSON *values = cJSON_AddObjectToObject(out, "options");
     for (int64_t a = 0; a < r->n_options; a++) cJSON_AddStringToObject(values, r->options[a], run->values[a]);
     for (int64_t k = 0; k < r->n_numbers && run->error == NULL; k++) json_number(out, r->numbers[k], run->numbers[k]);
     if (run->model != NULL) cJSON_AddStringToObject(out, "model", run->model);
     if (run->error != NULL) cJSON_AddStringToObject(out, "error", run->error);
     json_notes(out, &run->warnings);
-    return out;
 }
 
 char *circe_sweep_json(const circe_sweep_result *r) {
     CIRCE_OWN_SETTINGS;
-    cJSON *out = cJSON_CreateObject(), *options = cJSON_AddArrayToObject(out, "options");
-    for (int64_t a = 0; a < r->n_options; a++) cJSON_AddItemToArray(options, cJSON_CreateString(r->options[a]));
+    cJSON *out = cJSON_CreateObject();
+    json_words(out, "options", r->options, r->n_options);
     json_integer(out, "failed", r->n_failed);
     json_number(out, "seconds", r->seconds);
     if (r->folder != NULL) cJSON_AddStringToObject(out, "folder", r->folder);
     cJSON *runs = cJSON_AddArrayToObject(out, "runs");
-    for (int64_t i = 0; i < r->n_runs; i++) cJSON_AddItemToArray(runs, run_json(r, &r->runs[i]));
+    for (int64_t i = 0; i < r->n_runs; i++) run_json(json_item(runs), r, &r->runs[i]);
     return json_text(out);
 }

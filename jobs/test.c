@@ -16,10 +16,10 @@
 #include "jobs/fitting.h"
 #include "jobs/sentinels.h"
 #include "jobs/test_json.h"
-#include "jobs/test_rows.h"
+#include "jobs/test_parts.h"
 #include "jobs/tests.h"
 
-enum { LEAST_ROWS = 8, MAX_NAMES = 16, MOST_INPUTS = 4 + N_ROW_COLUMNS, EFFECT_DRAWS = 200, ALONG_POINTS = 9 };
+enum { MAX_NAMES = 16, MOST_INPUTS = 4 + N_ROW_COLUMNS, EFFECT_DRAWS = 200, ALONG_POINTS = 9 };
 
 static const double long_calibration = 120; /* seconds that are worth a word beforehand */
 
@@ -235,10 +235,10 @@ static circe_status read_rows(test_job *j) {
     if (status == CIRCE_OK && has_predictions(j)) status = read_predictions(j);
     n = group_all(j, variables, group);
     if (status == CIRCE_OK) status = inputs_check_categories(how, group, n);
-    if (status == CIRCE_OK) status = inputs_check(how, group, n, LEAST_ROWS, &j->result->dropped);
+    if (status == CIRCE_OK) status = inputs_check(how, group, n, TEST_LEAST_ROWS, &j->result->dropped);
     j->result->given = j->x.values.rows;
     if (status == CIRCE_OK && j->rows_wanted > 0)
-        status = inputs_sample(j->options->seed, group, n, j->rows_wanted, LEAST_ROWS);
+        status = inputs_sample(j->options->seed, group, n, j->rows_wanted, TEST_LEAST_ROWS);
     if (status == CIRCE_OK) status = split_predictions(j);
     return status == CIRCE_OK ? read_auxiliary(j) : status;
 }
@@ -248,18 +248,10 @@ static circe_status read_rows(test_job *j) {
 /* A gaussian with its own width for every column of numbers, and delta for every column of text. NULL if there is no
  * text: the library chooses. */
 static circe_status kernel_of_text(circe_context *context, const input *in, circe_kernel **kernel) {
-    char *text = NULL;
-    size_t bytes = 0;
     *kernel = NULL;
     if (!input_has_text(in)) return CIRCE_OK;
-    FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory");
-    for (int64_t k = 0; k < in->values.cols; k++)
-        fprintf(out, "%s%" PRId64 ":%s", k > 0 ? "*" : "", k, in->described->categorical[k] ? "delta" : "gaussian");
-    fclose(out);
-    circe_status status = circe_kernel_parse(context, text, kernel);
-    free(text);
-    return status;
+    OWNED char *text = kernel_of_columns(in->described->categorical, in->values.cols, false);
+    return circe_kernel_parse(context, text, kernel);
 }
 
 static circe_status make_kernel(test_job *j, const input *in, const char *asked, circe_kernel **kernel) {
@@ -314,7 +306,7 @@ static circe_status take_sample(test_job *j, int64_t rows, const char *time) {
               " repeats it); testing all of them would take about %s; --rows all does that%s",
               rows, j->result->given, rows, j->options->seed, time,
               rcot ? "" : ", and the test rcot takes millions of rows in seconds");
-    circe_status status = inputs_sample(j->options->seed, group, group_all(j, variables, group), rows, LEAST_ROWS);
+    circe_status status = inputs_sample(j->options->seed, group, group_all(j, variables, group), rows, TEST_LEAST_ROWS);
     if (status == CIRCE_OK) status = split_predictions(j);
     return status == CIRCE_OK ? row_columns_take(j->of_rows) : status;
 }
@@ -368,7 +360,7 @@ static circe_status calibrate(const test_job *j, const test_problem *p, circe_te
     return status == CIRCE_OK ? job_progress(j->watch, 1, "calibrated") : status;
 }
 
-static circe_status find_along(const test_job *j, const circe_test_options *options, test_along *a) {
+static circe_status find_along(const test_job *j, const circe_test_options *options, circe_effects_along *a) {
     if (!j->has_y || input_n_categories(&j->y, 0) > 0) return CIRCE_OK;
     *a = test_along_make(j->y.described->names != NULL ? j->y.described->names[0] : "y", ALONG_POINTS);
     return circe_test_along(j->context, &j->x.values, &j->y.values, &j->z.values, options, 0, a->points, a->place,

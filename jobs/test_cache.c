@@ -1,10 +1,9 @@
 /* One file per result, named by its key. The key covers the sizes and the version, and the file contains a checksum. A
  * truncated or damaged file is ignored. */
-#include "jobs/test_cache.h"
+#include "jobs/test_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -68,25 +67,22 @@ typedef struct stored {
 } stored;
 
 bool test_cache_read(const char *folder, test_key key, circe_test_result *result) {
-    char *path = path_of(folder, key);
+    OWNED char *path = path_of(folder, key);
     FILE *file = fopen(path, "rb");
     stored s;
     memset(&s, 0, sizeof s);
     bool whole = file != NULL && fread(&s, sizeof s, 1, file) == 1 &&
                  s.sum == circe__hash_bytes(key.word[0], &s.result, sizeof s.result);
     if (file != NULL) fclose(file);
-    free(path);
     if (whole) *result = s.result;
     return whole;
 }
 
 circe_status test_cache_write(const char *folder, test_key key, const circe_test_result *result) {
-    char *path = path_of(folder, key);
+    OWNED char *path = path_of(folder, key);
     stored s;
     memset(&s, 0, sizeof s); /* the bytes between fields are set, too */
     memcpy(&s.result, result, sizeof *result);
     s.sum = circe__hash_bytes(key.word[0], &s.result, sizeof s.result);
-    circe_status status = file_write_text(path, (const char *)&s, sizeof s);
-    free(path);
-    return status;
+    return file_write_text(path, (const char *)&s, sizeof s);
 }

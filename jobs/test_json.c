@@ -2,7 +2,6 @@
 #include "jobs/test_json.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/small.h"
 #include "core/settings.h"
@@ -32,11 +31,8 @@ const char *test_p_equals(double p, char *out, size_t size) {
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static void json_regression(cJSON *out, const char *name, const circe_test_regression *r) {
-    if (!r->used) {
-        cJSON_AddNullToObject(out, name);
-        return;
-    }
-    cJSON *object = cJSON_AddObjectToObject(out, name);
+    cJSON *object = r->used ? cJSON_AddObjectToObject(out, name) : cJSON_AddNullToObject(out, name);
+    if (!r->used) return;
     cJSON_AddStringToObject(object, "basis", r->basis);
     json_number(object, "sigma2_multiple", r->sigma2_multiple);
     json_number(object, "ridge_chosen", r->ridge_chosen);
@@ -50,11 +46,8 @@ static void json_regression(cJSON *out, const char *name, const circe_test_regre
     json_number(object, "check_p", r->check_p);
 }
 
-static void json_word(cJSON *out, const char *name, const char *text) {
-    if (text[0] != '\0')
-        cJSON_AddStringToObject(out, name, text);
-    else
-        cJSON_AddNullToObject(out, name);
+static void json_kernel_text(cJSON *out, const char *name, const char *text) {
+    json_word(out, name, text[0] != '\0' ? text : NULL);
 }
 
 void test_json(cJSON *out, const circe_test_result *r) {
@@ -77,9 +70,9 @@ void test_json(cJSON *out, const circe_test_result *r) {
     json_integer(d, "rank_z", r->rank_z);
     json_number(d, "left_out_x", r->left_out_x);
     json_number(d, "left_out_z", r->left_out_z);
-    json_word(d, "kernel_x", r->kernel_x);
-    json_word(d, "kernel_y", r->kernel_y);
-    json_word(d, "kernel_z", r->kernel_z);
+    json_kernel_text(d, "kernel_x", r->kernel_x);
+    json_kernel_text(d, "kernel_y", r->kernel_y);
+    json_kernel_text(d, "kernel_z", r->kernel_z);
     json_number(d, "effective_rows", r->effective_rows);
     json_number(d, "robust_p", r->robust_p);
     json_number(d, "mid_p", r->mid_p);
@@ -94,9 +87,7 @@ void test_json(cJSON *out, const circe_test_result *r) {
 
 static void json_effect(cJSON *out, const char *name, const circe_effect *e) {
     cJSON *object = cJSON_AddObjectToObject(out, name);
-    json_number(object, "value", e->value);
-    json_number(object, "lower", e->lower);
-    json_number(object, "upper", e->upper);
+    json_interval(object, e->value, e->lower, e->upper);
     json_number(object, "chance", e->chance);
 }
 
@@ -108,7 +99,7 @@ void test_json_effects(cJSON *out, const circe_effects *effects) {
     json_number(object, "seconds", effects->seconds);
 }
 
-void test_json_along(cJSON *out, const test_along *along) {
+void test_json_along(cJSON *out, const circe_effects_along *along) {
     if (along->column == NULL) return;
     cJSON *object = cJSON_AddObjectToObject(out, "along");
     cJSON_AddStringToObject(object, "column", along->column);
@@ -119,37 +110,16 @@ void test_json_along(cJSON *out, const test_along *along) {
     json_numbers(object, "null_upper", along->null_upper, along->points);
 }
 
-/* ---- along y ----------------------------------------------------------------------------------------------------- */
-
-test_along test_along_make(const char *column, int64_t points) {
-    double *block = small_alloc((size_t)(TEST_ALONG_ARRAYS * points) * sizeof *block);
-    return (test_along){.column = small_format("%s", column),
-                        .points = points,
-                        .place = block,
-                        .value = block + points,
-                        .lower = block + 2 * points,
-                        .upper = block + 3 * points,
-                        .null_upper = block + 4 * points};
-}
-
-void test_along_free(test_along *along) {
-    free(along->column);
-    free(along->place);
-    *along = (test_along){0};
-}
-
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-static cJSON *json_tested(const circe_tested *t) {
-    cJSON *out = cJSON_CreateObject();
+static void json_tested(cJSON *out, const circe_tested *t) {
     if (t->error == NULL) {
         test_json(out, &t->result);
-        return out;
+        return;
     }
     cJSON_AddStringToObject(out, "method", t->method);
     cJSON_AddNullToObject(out, "p_value");
     cJSON_AddStringToObject(out, "error", t->error);
-    return out;
 }
 
 static void json_rows(cJSON *out, const circe_test_job_result *r) {
@@ -177,7 +147,7 @@ static void json_all(cJSON *out, const circe_test_job_result *r) {
     json_rows(out, r);
     json_level(out, r);
     cJSON *list = cJSON_AddArrayToObject(out, "tests");
-    for (size_t i = 0; i < r->n; i++) cJSON_AddItemToArray(list, json_tested(&r->tests[i]));
+    for (size_t i = 0; i < r->n; i++) json_tested(json_item(list), &r->tests[i]);
 }
 
 char *circe_test_json(const circe_test_job_result *result) {

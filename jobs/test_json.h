@@ -16,14 +16,6 @@ void test_json_effects(cJSON *out, const circe_effects *effects);
 const char *test_p_text(double p, char *out, size_t size);
 const char *test_p_equals(double p, char *out, size_t size);
 
-typedef circe_effects_along test_along;
-
-enum { TEST_ALONG_ARRAYS = 5 };
-
-/* Memory for `points` places, in one block that begins at `place`. */
-test_along test_along_make(const char *column, int64_t points);
-void test_along_free(test_along *along);
-
-void test_json_along(cJSON *out, const test_along *along);
+void test_json_along(cJSON *out, const circe_effects_along *along);
 
 #endif

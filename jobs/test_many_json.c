@@ -1,7 +1,6 @@
 /* Many tests as JSON, and as a table in text. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/small.h"
 #include "circe/test_job.h"
@@ -10,25 +9,20 @@
 #include "jobs/json.h"
 #include "jobs/test_json.h"
 
-static cJSON *json_answer(const circe_answer *a) {
-    cJSON *out = cJSON_CreateObject();
+static void json_answer(cJSON *out, const circe_answer *a) {
     cJSON_AddStringToObject(out, "x", a->x);
-    if (a->y != NULL)
-        cJSON_AddStringToObject(out, "y", a->y);
-    else
-        cJSON_AddNullToObject(out, "y");
+    json_word(out, "y", a->y);
     cJSON_AddStringToObject(out, "z", a->z);
     if (a->error != NULL) {
         cJSON_AddNullToObject(out, "p_value");
         cJSON_AddStringToObject(out, "error", a->error);
-        return out;
+        return;
     }
     json_number(out, "p_holm", a->p_holm);
     json_number(out, "p_bh", a->p_bh);
     json_integer(out, "dropped", a->dropped);
     cJSON_AddBoolToObject(out, "cached", a->cached);
     test_json(out, &a->result);
-    return out;
 }
 
 char *circe_tests_json(const circe_tests_result *r) {
@@ -41,7 +35,7 @@ char *circe_tests_json(const circe_tests_result *r) {
     json_number(out, "alpha", r->alpha);
     json_integer(out, "seed", r->seed);
     cJSON *list = cJSON_AddArrayToObject(out, "tests");
-    for (size_t i = 0; i < r->n; i++) cJSON_AddItemToArray(list, json_answer(&r->answers[i]));
+    for (size_t i = 0; i < r->n; i++) json_answer(json_item(list), &r->answers[i]);
     json_notes(out, &r->warnings);
     return json_text(out);
 }

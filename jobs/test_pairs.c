@@ -1,7 +1,7 @@
 /* A file of questions: its first line names the columns x, z and, where something is given, y, in any order and case;
  * each other line is a test. A cell lists columns of the data as the command line does: income,"age, in years". Cells
  * are separated by tabs where the first line has one, otherwise by commas, and may be quoted. */
-#include "jobs/test_pairs.h"
+#include "jobs/test_parts.h"
 
 #include <errno.h>
 #include <inttypes.h>

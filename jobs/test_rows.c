@@ -1,11 +1,13 @@
 /* Weights, groups and times of the rows of a test. */
-#include "jobs/test_rows.h"
+#include "jobs/test_parts.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/owned.h"
 
 static const char *const option_names[N_ROW_COLUMNS] = {"weights", "groups", "time"};
 static const variable kinds[N_ROW_COLUMNS] = {VARIABLE_WEIGHTS, VARIABLE_GROUPS, VARIABLE_TIME};
@@ -65,7 +67,7 @@ static circe_status order_dates(char *const *texts, double *values, int64_t rows
         if (!is_date(texts[n]))
             return circe_fail(CIRCE_ERR_VALUE, "--time must contain numbers or dates such as 2024-03-31, not '%s'",
                               texts[n]);
-    char **sorted = malloc((size_t)(n + 1) * sizeof *sorted);
+    OWNED char **sorted = malloc((size_t)(n + 1) * sizeof *sorted);
     if (sorted == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " dates", n);
     memcpy(sorted, texts, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, by_text);
@@ -74,7 +76,6 @@ static circe_status order_dates(char *const *texts, double *values, int64_t rows
         char *const *place = bsearch(&texts[(int64_t)values[i]], sorted, (size_t)n, sizeof *sorted, by_text);
         values[i] = (double)(place - sorted);
     }
-    free(sorted);
     return CIRCE_OK;
 }
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "circe/test.h"
+#include "circe/test_job.h"
 
 /* What a test uses beyond x, y and z. Options for something that it does not use are ignored, with a note. */
 enum {
@@ -37,6 +37,10 @@ extern const char test_regressors[];
 
 /* NULL if there is none. */
 const test_kind *test_find(const char *name);
+
+/* Memory for `points` places along a column of y, in one block that begins at `place`. */
+circe_effects_along test_along_make(const char *column, int64_t points);
+void test_along_free(circe_effects_along *along);
 
 /* How the distribution under independence was obtained, in words: "random signs on the residuals". */
 const char *test_null_words(circe_test_null null);

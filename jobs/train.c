@@ -75,7 +75,7 @@ static circe_status refuse_layer(const training_job *job, const char *name) {
 }
 
 static circe_status find_layers(training_job *job) {
-    name_list names = {0};
+    OWNED_BY(name_list_free) name_list names = {0};
     circe_status status = name_list_split("layers", job->options->layers, &names);
     job->layers = small_alloc((size_t)names.n * sizeof *job->layers);
     for (int64_t i = 0; i < names.n && status == CIRCE_OK; i++) {
@@ -83,7 +83,6 @@ static circe_status find_layers(training_job *job) {
         if (found < 0) status = refuse_layer(job, names.names[i]);
         job->layers[job->n_layers++] = found;
     }
-    name_list_free(&names);
     return status;
 }
 
@@ -260,12 +259,11 @@ circe_status training_ask(const training_job *job, const training_part *part, fl
 }
 
 static circe_status interrupted(const training_job *job, const train_result *run) {
-    char *place = job->checkpoint != NULL ? small_format("; %s contains the run so far", job->checkpoint) : NULL;
+    OWNED char *place = job->checkpoint != NULL ? small_format("; %s contains the run so far", job->checkpoint) : NULL;
     circe_fail(CIRCE_ERR_CANCELLED, "interrupted after step %" PRId64 " (epoch %" PRId64 " of %" PRId64 ")%s",
                run->steps_done, run->epochs_done, job->options->epochs, place != NULL ? place : "");
     if (place != NULL)
         circe_fail_hint(CIRCE_ERR_CANCELLED, "the same command with --resume continues it to the same result");
-    free(place);
     return CIRCE_ERR_CANCELLED;
 }
 

@@ -1,6 +1,5 @@
 /* An audit of a training's predictions, on the rows it is judged by, which the network was not fitted to. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/small.h"
 #include "circe/audit.h"
@@ -13,19 +12,16 @@ static circe_status add_column(const trained *t, int64_t col, circe_table *table
     const training_set *set = &t->set;
     int64_t n = training_judged(set)->n;
     char *const *texts = column_categories(&set->table, col);
-    double *numbers = small_alloc((size_t)n * sizeof *numbers);
-    const char **words = small_alloc((size_t)n * sizeof *words);
+    OWNED double *numbers = small_alloc((size_t)n * sizeof *numbers);
+    OWNED const char **words = small_alloc((size_t)n * sizeof *words);
     for (int64_t i = 0; i < n; i++) {
         numbers[i] = column_value(&set->table, training_judged(set)->rows[i], col);
         if (texts != NULL) words[i] = texts[(int64_t)numbers[i]];
     }
     const char *name = column_name(&set->table, col);
-    circe_status status = texts != NULL                         ? circe_table_add_texts(table, name, words)
-                          : column_is_boolean(&set->table, col) ? circe_table_add_booleans(table, name, numbers, 1)
-                                                                : circe_table_add_numbers(table, name, numbers, 1);
-    free(words);
-    free(numbers);
-    return status;
+    return texts != NULL                         ? circe_table_add_texts(table, name, words)
+           : column_is_boolean(&set->table, col) ? circe_table_add_booleans(table, name, numbers, 1)
+                                                 : circe_table_add_numbers(table, name, numbers, 1);
 }
 
 /* Of two classes the probability of the second, in the order that an audit takes for positive; of more, of each. */
@@ -38,13 +34,11 @@ static double probability_of(const trained *t, int64_t row, int64_t class) {
 
 static circe_status add_prediction(const trained *t, int64_t output, const char *name, circe_table *table) {
     int64_t n = training_judged(&t->set)->n;
-    double *values = small_alloc((size_t)n * sizeof *values);
+    OWNED double *values = small_alloc((size_t)n * sizeof *values);
     for (int64_t i = 0; i < n; i++)
         values[i] =
             t->result.classes != NULL ? probability_of(t, i, output) : training_prediction_in_units(t, i, output);
-    circe_status status = circe_table_add_numbers(table, name, values, 1);
-    free(values);
-    return status;
+    return circe_table_add_numbers(table, name, values, 1);
 }
 
 static circe_status add_predictions(const trained *t, const char *positive, circe_table *table, name_list *names) {
@@ -54,10 +48,9 @@ static circe_status add_predictions(const trained *t, const char *positive, circ
     circe_status status = CIRCE_OK;
     for (int64_t c = 0; c < n && status == CIRCE_OK; c++) {
         if (n == 2 && c != classes_positive(classes, positive)) continue;
-        char *name = small_format("%s_%s", target, n > 2 ? classes[c] : "predicted");
+        OWNED char *name = small_format("%s_%s", target, n > 2 ? classes[c] : "predicted");
         name_list_add(names, name);
         status = add_prediction(t, c, name, table);
-        free(name);
     }
     return status;
 }
@@ -101,14 +94,12 @@ circe_status circe_training_audit(circe_context *context, const circe_training *
     circe_status status = check(t);
     if (status == CIRCE_OK) status = circe_table_create(training_judged(&t->set)->n, &table);
     if (status == CIRCE_OK) status = make_table(t, options->positive, table, &predictions, &attributes);
-    char *prediction = name_list_join(&predictions), *sensitive = name_list_join(&attributes);
+    OWNED char *prediction = name_list_join(&predictions), *sensitive = name_list_join(&attributes);
     own.prediction = prediction;
     own.sensitive = sensitive;
     if (status == CIRCE_OK) own.target = training_column(&t->set, &t->set.target, 0);
     if (status == CIRCE_OK) status = circe_audit(context, table, &own, watch, result);
     circe_table_free(table);
-    free(prediction);
-    free(sensitive);
     name_list_free(&predictions);
     name_list_free(&attributes);
     return status;

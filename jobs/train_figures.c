@@ -1,7 +1,6 @@
 /* The figures of a report: the course of training, predictions against the target, and the remaining dependence on
  * --invariant-to. They show at most MOST_SHOWN of the judged rows, which are in random order. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "jobs/training.h"
 #include "report/chart.h"

@@ -392,15 +392,14 @@ static circe_status choose(search *s) {
 static void note_choice(search *s) {
     const circe_training_score *score = &find_trial(s, s->job->gamma)->score;
     if (s->job->made->result.gamma_reached) return;
-    char *left = isfinite(s->job->options->tolerance)
-                     ? small_format("KPC is %.2g above chance", score->kpc.value - score->kpc_chance)
-                     : small_format("p = %.2g", least_p(score));
+    OWNED char *left = isfinite(s->job->options->tolerance)
+                           ? small_format("KPC is %.2g above chance", score->kpc.value - score->kpc_chance)
+                           : small_format("p = %.2g", least_p(score));
     notes_add(
         &s->job->warnings,
         "with every gamma that leaves a useful prediction, it still depends on %s; gamma %g was chosen because it "
         "leaves the least dependence (%s); more rows, a smaller --net or another --regularizer may help",
         s->job->options->invariant_to, s->job->gamma, left);
-    free(left);
 }
 
 /* ---- a sweep ----------------------------------------------------------------------------------------------------- */
@@ -436,7 +435,7 @@ static void hand_over(search *s) {
 }
 
 static circe_status recall(search *s) {
-    circe_training_trial *known = NULL;
+    OWNED circe_training_trial *known = NULL;
     int64_t n = 0;
     circe_status status = ranks_rank() == 0 ? training_search_load(s->job, &known, &n) : CIRCE_OK;
     status = ranks_agree(status);
@@ -446,7 +445,6 @@ static circe_status recall(search *s) {
         ranks_broadcast(0, &s->n_trials, sizeof s->n_trials);
         ranks_broadcast(0, s->trials, sizeof s->trials);
     }
-    free(known);
     return status;
 }
 
@@ -462,7 +460,7 @@ circe_status training_choose_gamma(training_job *job) {
     bool chosen = job->gamma == CIRCE_AUTO, swept = job->options->sweep != NULL && job->kind != CIRCE_MEASURE_NONE;
     job->made->result.tolerance = job->options->tolerance;
     if (!chosen && !swept) return CIRCE_OK;
-    search *s = small_alloc(sizeof *s);
+    OWNED search *s = small_alloc(sizeof *s);
     s->job = job;
     circe_status status = open_search(s);
     if (status == CIRCE_OK) status = recall(s);
@@ -473,6 +471,5 @@ circe_status training_choose_gamma(training_job *job) {
     if (status == CIRCE_OK) hand_over(s);
     job->from = job->to = search_share;
     close_search(s);
-    free(s);
     return status == CIRCE_ERR_CANCELLED ? interrupted(job) : status;
 }

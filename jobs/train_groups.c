@@ -79,7 +79,7 @@ static double share_right(const int64_t *right, const int64_t *of, int64_t n, in
 }
 
 static void put_groups(const judged *j, const char *column, const circe_audit_groups *groups, circe_training *r) {
-    double *metrics = small_alloc((size_t)(groups->n_groups * CIRCE_METRICS) * sizeof *metrics);
+    OWNED double *metrics = small_alloc((size_t)(groups->n_groups * CIRCE_METRICS) * sizeof *metrics);
     circe_training_group *first = r->groups + r->n_groups;
     bool classes = j->r.outcome != CIRCE_OUTCOME_NUMBERS;
     for (int64_t g = 0; g < groups->n_groups; g++) {
@@ -102,7 +102,6 @@ static void put_groups(const judged *j, const char *column, const circe_audit_gr
         }
     }
     r->n_groups += groups->n_groups;
-    free(metrics);
 }
 
 /* Column `col` of the table on the judged rows: its categories, or its numbers in some groups. */

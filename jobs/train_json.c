@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/small.h"
@@ -177,20 +176,16 @@ static void json_error(cJSON *out, const circe_training *r) {
     json_number(error, "prediction_variance", r->spread);
     cJSON *columns = cJSON_AddArrayToObject(error, "columns");
     for (int64_t c = 0; c < r->outputs; c++) {
-        cJSON *column = cJSON_CreateObject();
+        cJSON *column = json_item(columns);
         cJSON_AddStringToObject(column, "name", r->errors[c].name);
         json_number(column, "mse", r->errors[c].mse);
         json_number(column, "mse_standardised", r->errors[c].standardised);
         json_number(column, "r2", r->errors[c].r2);
-        cJSON_AddItemToArray(columns, column);
     }
 }
 
 static void json_estimate(cJSON *out, const char *name, circe_training_estimate e) {
-    cJSON *object = cJSON_AddObjectToObject(out, name);
-    json_number(object, "value", e.value);
-    json_number(object, "lower", e.lower);
-    json_number(object, "upper", e.upper);
+    json_interval(cJSON_AddObjectToObject(out, name), e.value, e.lower, e.upper);
 }
 
 /* Into an object that is there. */
@@ -225,28 +220,26 @@ static void json_trials(cJSON *out, const circe_training *r) {
     json_integer(search, "rows", r->trial_rows);
     list = cJSON_AddArrayToObject(search, "trials");
     for (int64_t i = 0; i < r->n_trials; i++) {
-        cJSON *trial = cJSON_CreateObject();
+        cJSON *trial = json_item(list);
         json_number(trial, "gamma", r->trials[i].gamma);
         json_score(trial, &r->trials[i].score);
         cJSON_AddBoolToObject(trial, "invariant", r->trials[i].invariant);
         cJSON_AddBoolToObject(trial, "chosen", r->trials[i].chosen);
-        cJSON_AddItemToArray(list, trial);
     }
 }
 
 /* A number of the network, and of the baseline if there is one. */
 static void json_pair(cJSON *out, const char *name, const double *pair) {
-    char *other = small_format("%s_baseline", name);
+    OWNED char *other = small_format("%s_baseline", name);
     if (isfinite(pair[0])) json_number(out, name, pair[0]);
     if (isfinite(pair[1])) json_number(out, other, pair[1]);
-    free(other);
 }
 
 static void json_groups(cJSON *out, const circe_training *r) {
     cJSON *list = cJSON_AddArrayToObject(out, "groups");
     for (int64_t i = 0; i < r->n_groups; i++) {
         const circe_training_group *g = &r->groups[i];
-        cJSON *group = cJSON_CreateObject();
+        cJSON *group = json_item(list);
         cJSON_AddStringToObject(group, "column", g->column);
         cJSON_AddStringToObject(group, "group", g->group);
         json_integer(group, "rows", g->rows);
@@ -255,7 +248,6 @@ static void json_groups(cJSON *out, const circe_training *r) {
         json_pair(group, "false_positive_rate", g->false_positive);
         json_pair(group, "accuracy", g->accuracy);
         json_pair(group, "root_mean_square_error", g->error);
-        cJSON_AddItemToArray(list, group);
     }
 }
 
@@ -269,10 +261,6 @@ static void json_measures(cJSON *out, const circe_training *r) {
     }
     json_integer(out, "measured_rows", r->measured_rows);
     json_number(out, "floor", r->floor);
-}
-
-static void json_word(cJSON *out, const char *name, const char *text) {
-    cJSON_AddItemToObject(out, name, text != NULL ? cJSON_CreateString(text) : cJSON_CreateNull());
 }
 
 char *circe_training_json(const circe_training *r, const char *folder) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/small.h"
+#include "jobs/kernel_choice.h"
 #include "jobs/train_set.h"
 
 /* Where in a part the columns go. */
@@ -129,15 +130,13 @@ static circe_status check_units(const training_set *set) {
 
 /* Every column of a role by itself, so that each of an array may be categories. */
 static void encode_columns(const training_set *set, const training_role *role, encoding *encode) {
-    name_list names = {0};
-    int64_t *one = small_alloc((size_t)role->n * sizeof *one);
+    OWNED_BY(name_list_free) name_list names = {0};
+    OWNED int64_t *one = small_alloc((size_t)role->n * sizeof *one);
     for (int64_t c = 0; c < role->n; c++) {
         name_list_add(&names, training_column(set, role, c));
         one[c] = 1;
     }
     encoding_make(&set->table, &names, one, role->cols, encode);
-    name_list_free(&names);
-    free(one);
 }
 
 /* What the regulariser and the measures see. */
@@ -153,20 +152,13 @@ static circe_status fill_roles(training_set *set) {
 
 /* A gaussian over each run of numbers, delta over each run of categories; NULL: all are numbers. */
 static char *kernel_of(const training_set *set, const training_role *role) {
-    char *text = NULL;
-    size_t bytes = 0;
+    OWNED bool *categories = small_alloc((size_t)role->n * sizeof *categories);
     bool any = false;
-    for (int64_t c = 0; c < role->n; c++) any = any || training_is_category(set, role->cols[c]);
-    FILE *out = any ? open_memstream(&text, &bytes) : NULL;
-    if (out == NULL) return NULL;
-    for (int64_t first = 0, end; first < role->n; first = end) {
-        bool category = training_is_category(set, role->cols[first]);
-        for (end = first + 1; end < role->n && training_is_category(set, role->cols[end]) == category;) end++;
-        fprintf(out, "%s%" PRId64 "-%" PRId64 ":%s", first > 0 ? "*" : "", first, end - 1,
-                category ? "delta" : "gaussian");
+    for (int64_t c = 0; c < role->n; c++) {
+        categories[c] = training_is_category(set, role->cols[c]);
+        any = any || categories[c];
     }
-    fclose(out);
-    return text;
+    return any ? kernel_of_columns(categories, role->n, true) : NULL;
 }
 
 circe_status training_points_make(training_set *set) {

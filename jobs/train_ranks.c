@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "jobs/training.h"
 #include "mpi/ranks.h"
 
@@ -42,12 +43,11 @@ static void sum_of(void *unused, void *values, int64_t n, int floats) {
 }
 
 static void sum_integers(uint64_t *values, int64_t n) {
-    uint64_t *all = malloc((size_t)(n * ranks_size()) * sizeof *all);
+    OWNED uint64_t *all = malloc((size_t)(n * ranks_size()) * sizeof *all);
     if (all == NULL) give_up(CIRCE_ERR_MEMORY, "out of memory for a sum");
     ranks_gather(values, (size_t)n * sizeof *values, all);
     memset(values, 0, (size_t)n * sizeof *values);
     for (int64_t i = 0; i < n * ranks_size(); i++) values[i % n] += all[i];
-    free(all);
 }
 
 const train_ranks *training_ranks(void) {
@@ -109,8 +109,8 @@ static void keep_rows(circe_mat *m, int64_t first, int64_t n) {
 static void keep_pictures(training_set *set) {
     training_part *parts[] = {&set->training, &set->validation, &set->test};
     int64_t counts[] = {set->training.data.features.n, set->validation.n, set->test.n}, n = set->images.stack.n;
-    char *keep = calloc((size_t)n + 1, 1);
-    int32_t *place = malloc((size_t)(n + 1) * sizeof *place);
+    OWNED char *keep = calloc((size_t)n + 1, 1);
+    OWNED int32_t *place = malloc((size_t)(n + 1) * sizeof *place);
     if (keep != NULL && place != NULL) {
         for (int p = 0; p < 3; p++)
             for (int64_t i = 0; i < counts[p]; i++) keep[parts[p]->shown[i]] = 1;
@@ -123,8 +123,6 @@ static void keep_pictures(training_set *set) {
             parts[p]->data.features = source;
         }
     }
-    free(keep);
-    free(place);
 }
 
 void training_ranks_divide(training_set *set) {

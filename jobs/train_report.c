@@ -3,7 +3,6 @@
  * run.yaml, which reproduces the run. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -20,12 +19,11 @@ enum { MOST_CONFUSED = 20 };
 /* The first column of `list` is text where `words`, else all are; the cells are freed. */
 static void write_table(training_page *p, const char *name, const char *const *columns, int64_t n_columns, bool words,
                         cells *list) {
-    char *path = small_format("%s/%s", p->folder, name);
+    OWNED char *path = small_format("%s/%s", p->folder, name);
     report_table table = cells_table(list, "", columns, n_columns);
     if (words) table.numeric = NULL;
     if (p->status == CIRCE_OK && !report_write_csv(path, &table)) p->status = CIRCE_ERR_WRITE;
     cells_free(list);
-    free(path);
 }
 
 static void write_history(training_page *p) {
@@ -48,14 +46,13 @@ static void write_predictions(training_page *p) {
     const trained *t = p->t;
     const training_set *set = &t->set;
     const char *const *classes = t->result.classes;
-    name_list columns = {0};
+    OWNED_BY(name_list_free) name_list columns = {0};
     cells list = {0};
     name_list_add(&columns, "row");
     for (int64_t c = 0; c < set->target.n; c++) {
-        char *name = small_format("prediction of %s", training_column(set, &set->target, c));
+        OWNED char *name = small_format("prediction of %s", training_column(set, &set->target, c));
         name_list_add(&columns, training_column(set, &set->target, c));
         name_list_add(&columns, name);
-        free(name);
     }
     for (int64_t i = 0; i < training_judged(set)->n; i++) {
         cells_add(&list, "%" PRId64, training_judged(set)->rows[i]);
@@ -69,7 +66,6 @@ static void write_predictions(training_page *p) {
         }
     }
     write_table(p, "predictions.csv", (const char *const *)columns.names, columns.n, true, &list);
-    name_list_free(&columns);
 }
 
 static void write_trials(training_page *p) {
@@ -89,9 +85,8 @@ static void write_trials(training_page *p) {
 }
 
 static void write_text(training_page *p, const char *name, const char *text) {
-    char *path = small_format("%s/%s", p->folder, name);
+    OWNED char *path = small_format("%s/%s", p->folder, name);
     if (p->status == CIRCE_OK) p->status = file_write_text(path, text, strlen(text));
-    free(path);
 }
 
 static void write_json(training_page *p) {
@@ -194,14 +189,13 @@ static void show_comparison(training_page *p) {
     const char *columns[8];
     int64_t n = score_columns(r, columns);
     cells list = {0};
-    char *caption =
+    OWNED char *caption =
         small_format("On the %" PRId64 " %s rows, which were not used for training%s. With 95 %% intervals.",
                      r->score.rows, judged_name(r), r->test_rows > 0 ? " or for any choice" : "");
     add_score(&list, r->regularised ? "with the regulariser" : "the network", r, &r->score);
     if (r->baseline != NULL) add_score(&list, r->baseline, r, &r->baseline_score);
     if (r->classes != NULL || isfinite(r->floor)) add_floor(&list, r, n);
     show_table(p, caption, columns, n, &list);
-    free(caption);
     say_comparison(p);
 }
 
@@ -216,11 +210,10 @@ static void show_errors(training_page *p) {
         cells_add_number(&list, r->errors[c].standardised);
         cells_add_number(&list, r->errors[c].r2);
     }
-    char *caption =
+    OWNED char *caption =
         small_format("Error on the %s rows, in squared units of the target and relative to its variance on these rows.",
                      judged_name(r));
     show_table(p, caption, columns, 4, &list);
-    free(caption);
 }
 
 /* "0.41", or "0.41 (0.52 without)". */
@@ -252,11 +245,10 @@ static void show_groups(training_page *p) {
         }
         add_pair(&list, r->classes != NULL ? group->accuracy : group->error);
     }
-    char *caption =
+    OWNED char *caption =
         small_format("Groups on the %s rows%s%s%s.", judged_name(r), two ? "; positive is the class " : "",
                      two ? r->classes[1] : "", r->baseline != NULL ? "; in parentheses without the regulariser" : "");
     show_table(p, caption, columns, n, &list);
-    free(caption);
 }
 
 static circe_training_estimate above(circe_training_estimate e, double chance) {
@@ -280,12 +272,11 @@ static void show_trials(training_page *p) {
         add_interval(&list, above(t->score.kpc, t->score.kpc_chance));
         cells_add(&list, "%s%s", t->invariant ? passed : "dependence", t->chosen ? ", chosen" : "");
     }
-    char *caption = small_format("On %" PRId64
-                                 " training and validation rows, each left out of the network that "
-                                 "predicts it.",
-                                 r->trial_rows);
+    OWNED char *caption = small_format("On %" PRId64
+                                       " training and validation rows, each left out of the network that "
+                                       "predicts it.",
+                                       r->trial_rows);
     show_table(p, caption, columns, 6, &list);
-    free(caption);
     if (r->gamma_chosen && !r->gamma_reached)
         report_note(p->page, "Every gamma left some dependence. The gamma with the least dependence was chosen.");
     training_show_sweep(p);
@@ -312,15 +303,14 @@ static void show_measures(training_page *p) {
     const char *names[CIRCE_TRAINING_STATES] = {"the target itself", r->baseline, "the network"};
     cells list = {0};
     if (r->invariant_to == NULL) return;
-    char *caption = small_format("Dependence on %s given %s, on %" PRId64 " %s rows. 0: independent.", r->invariant_to,
-                                 r->given, r->measured_rows, judged_name(r));
+    OWNED char *caption = small_format("Dependence on %s given %s, on %" PRId64 " %s rows. 0: independent.",
+                                       r->invariant_to, r->given, r->measured_rows, judged_name(r));
     for (int state = 0; state < CIRCE_TRAINING_STATES; state++) {
         if (names[state] == NULL || (state == CIRCE_TRAINING_TARGET && r->given_is_target)) continue;
         cells_add(&list, "%s", names[state]);
         for (int m = 0; m < CIRCE_TRAINING_MEASURES; m++) cells_add_number(&list, r->dependence[state][m]);
     }
     show_table(p, caption, columns, 5, &list);
-    free(caption);
     explain_measures(p);
 }
 
@@ -374,8 +364,8 @@ static char *subtitle_of(const trained *t) {
 
 static void write_page(training_page *p) {
     const circe_training *r = &p->t->result;
-    char *title = small_format("Prediction of %s", r->target), *subtitle = subtitle_of(p->t);
-    char *path = small_format("%s/report.html", p->folder);
+    OWNED char *title = small_format("Prediction of %s", r->target), *subtitle = subtitle_of(p->t);
+    OWNED char *path = small_format("%s/report.html", p->folder);
     p->page = report_begin(title, subtitle);
     report_heading(p->page, "Result");
     for (size_t i = 0; i < r->warnings.n; i++) report_note(p->page, "%s", r->warnings.text[i]);
@@ -397,9 +387,6 @@ static void write_page(training_page *p) {
     show_facts(p);
     write_text(p, "run.yaml", p->t->yaml);
     if (!report_end(p->page, path) && p->status == CIRCE_OK) p->status = CIRCE_ERR_WRITE;
-    free(path);
-    free(subtitle);
-    free(title);
 }
 
 circe_status circe_training_report(circe_context *context, const circe_training *result, const char *folder) {

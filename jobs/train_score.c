@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/owned.h"
 #include "io/quantile.h"
 #include "jobs/training.h"
 
@@ -61,7 +62,7 @@ double training_loss_unit(const training_set *set, const training_part *part) {
 circe_training_estimate training_mean(const double *values, int64_t n, int64_t seed) {
     circe_training_estimate out = {0, NAN, NAN};
     int64_t draws = DRAWS * n > MOST_DRAWN ? LEAST_DRAWS : DRAWS;
-    double *means = malloc((size_t)draws * sizeof *means), *uniform = malloc((size_t)(n + 1) * sizeof *uniform);
+    OWNED double *means = malloc((size_t)draws * sizeof *means), *uniform = malloc((size_t)(n + 1) * sizeof *uniform);
     for (int64_t i = 0; i < n; i++) out.value += values[i] / (double)n;
     for (int64_t d = 0; means != NULL && uniform != NULL && d < draws; d++) {
         double sum = 0.0;
@@ -74,8 +75,6 @@ circe_training_estimate training_mean(const double *values, int64_t n, int64_t s
         out.lower = quantile_at(means, draws, 0.025);
         out.upper = quantile_at(means, draws, 0.975);
     }
-    free(means);
-    free(uniform);
     return out;
 }
 

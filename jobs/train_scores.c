@@ -95,7 +95,8 @@ static void score_classes(training_job *job) {
     trained *t = job->made;
     circe_training *r = &t->result;
     int64_t n = training_judged(&t->set)->n, cols = job->outputs, right = 0, most = 0, named = 0;
-    int64_t *count = small_alloc((size_t)cols * sizeof *count), *guessed = small_alloc((size_t)cols * sizeof *guessed);
+    OWNED int64_t *count = small_alloc((size_t)cols * sizeof *count),
+                  *guessed = small_alloc((size_t)cols * sizeof *guessed);
     r->classes = (const char *const *)t->set.classes.names;
     r->loss = 0.0;
     for (int64_t i = 0; i < n; i++) {
@@ -114,8 +115,6 @@ static void score_classes(training_job *job) {
     if (named == 1)
         notes_add(&job->warnings, "every row is predicted as '%s'; train longer, or use a smaller --gamma",
                   r->classes[training_found_class(t, 0)]);
-    free(count);
-    free(guessed);
 }
 
 /* ---- measures ---------------------------------------------------------------------------------------------------- */
@@ -196,7 +195,7 @@ static circe_status measure_dependence(training_job *job) {
     const training_set *set = job->set;
     if (!set->has_invariant) return CIRCE_OK;
     int64_t n = smaller(training_judged(set)->n, MOST_MEASURED);
-    float *target = set->given_is_target ? NULL : target_as_outputs(job, n);
+    OWNED float *target = set->given_is_target ? NULL : target_as_outputs(job, n);
     const float *const x[CIRCE_TRAINING_STATES] = {target, job->made->baseline, job->made->after};
     settled choice = {0};
     circe_status status = CIRCE_OK;
@@ -207,7 +206,6 @@ static circe_status measure_dependence(training_job *job) {
         notes_add(&job->warnings,
                   "without a holdout only HSIC is measured; the other measures need rows to regress on");
     job->made->result.measured_rows = n;
-    free(target);
     return status;
 }
 
@@ -278,14 +276,13 @@ static void note_collapse(training_job *job) {
 static circe_status compare_errors(training_job *job) {
     const training_set *set = job->set;
     const training_part *part = training_judged(set);
-    double *own = malloc((size_t)(2 * part->n + 1) * sizeof *own);
+    OWNED double *own = malloc((size_t)(2 * part->n + 1) * sizeof *own);
     if (own == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)part->n);
     double *other = own + part->n;
     training_row_losses(set, part, job->made->after, own);
     training_row_losses(set, part, job->made->baseline, other);
     for (int64_t i = 0; i < part->n; i++) own[i] = (own[i] - other[i]) / training_loss_unit(set, part);
     job->made->result.difference = training_mean(own, part->n, job->options->seed);
-    free(own);
     return CIRCE_OK;
 }
 

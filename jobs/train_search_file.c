@@ -20,9 +20,8 @@ static char *file_of(const training_job *job) {
 
 /* Data, settings and what rounds the numbers. */
 static char *identity_of(const training_job *job) {
-    char *yaml = training_yaml(job);
+    OWNED char *yaml = training_yaml(job);
     uint64_t hash = train_hash_bytes(0, yaml, strlen(yaml));
-    free(yaml);
     return small_format("%s, settings %016llx", job->fingerprint, (unsigned long long)hash);
 }
 
@@ -49,14 +48,13 @@ static circe_training_trial of_numbers(const double *n) {
 circe_status training_search_save(const training_job *job, const circe_training_trial *trials, int64_t n) {
     char *path = file_of(job), *identity = identity_of(job), *text;
     cJSON *object = cJSON_CreateObject();
-    double *numbers = small_alloc((size_t)(n * NUMBERS) * sizeof *numbers);
+    OWNED double *numbers = small_alloc((size_t)(n * NUMBERS) * sizeof *numbers);
     for (int64_t i = 0; i < n; i++) to_numbers(&trials[i], numbers + i * NUMBERS);
     cJSON_AddStringToObject(object, "run", identity);
     json_table(object, "trials", numbers, n, NUMBERS);
     text = json_utf8(object, false);
     circe_status status = path == NULL || text == NULL ? CIRCE_OK : file_write_text(path, text, strlen(text));
     cJSON_Delete(object);
-    free(numbers);
     free(identity);
     free(text);
     free(path);
@@ -78,19 +76,18 @@ static void read_trials(const cJSON *list, circe_training_trial **trials, int64_
 }
 
 static cJSON *parse_file(const char *path) {
-    char *text = NULL;
+    OWNED char *text = NULL;
     size_t size = 0;
     FILE *in = path != NULL ? fopen(path, "r") : NULL;
     if (in == NULL) return NULL;
     ssize_t length = getdelim(&text, &size, '\0', in);
     cJSON *object = length > 0 ? cJSON_Parse(text) : NULL;
     fclose(in);
-    free(text);
     return object;
 }
 
 circe_status training_search_load(training_job *job, circe_training_trial **trials, int64_t *n) {
-    char *path = job->options->resume ? file_of(job) : NULL, *identity = identity_of(job);
+    OWNED char *path = job->options->resume ? file_of(job) : NULL, *identity = identity_of(job);
     cJSON *object = parse_file(path);
     const cJSON *run = cJSON_GetObjectItemCaseSensitive(object, "run");
     circe_status status = CIRCE_OK;
@@ -102,13 +99,10 @@ circe_status training_search_load(training_job *job, circe_training_trial **tria
         circe_fail_hint(status, "resume with those, or start again without --resume");
     }
     cJSON_Delete(object);
-    free(identity);
-    free(path);
     return status;
 }
 
 void training_search_forget(const training_job *job) {
-    char *path = file_of(job);
+    OWNED char *path = file_of(job);
     if (path != NULL) unlink(path);
-    free(path);
 }

@@ -212,7 +212,7 @@ static circe_status use_table(training_set *set, const name_list *wanted) {
 
 /* The column of paths is easily called otherwise. */
 static circe_status hint_path_column(const training_set *set, circe_status status) {
-    name_list column = {0};
+    OWNED_BY(name_list_free) name_list column = {0};
     column_table table = {0};
     reading how = {.how = {.all = true}};
     name_list_add(&column, set->request.column);
@@ -220,14 +220,13 @@ static circe_status hint_path_column(const training_set *set, circe_status statu
         column_table_read(NULL, set->request.path, &column, &how, false, &table) != CIRCE_OK)
         circe_fail_hint(status, "--path-column names the column with the paths of the images");
     column_table_free(&table);
-    name_list_free(&column);
     return status;
 }
 
 static circe_status read_table(const circe_table *table, training_set *set) {
     const reading_options options = READING_OF(set->options);
-    name_list wanted = {0};
-    reading how = {0};
+    OWNED_BY(name_list_free) name_list wanted = {0};
+    OWNED_BY(reading_free) reading how = {0};
     input *group[] = {&set->table.in};
     bool by_path = set->has_images && set->request.by_path;
     want(&wanted, &set->features);
@@ -240,12 +239,9 @@ static circe_status read_table(const circe_table *table, training_set *set) {
     const char *path = set->has_images ? set->request.labels : set->options->data;
     if (status == CIRCE_OK) status = column_table_read(table, path, &wanted, &how, false, &set->table);
     if (status == CIRCE_OK) status = inputs_check_categories(&options, group, 1);
-    reading_free(&how);
     if (status != CIRCE_OK && by_path) status = hint_path_column(set, status);
     if (status == CIRCE_OK && by_path) set->path_col = set->table.first[name_list_find(&wanted, set->request.column)];
-    if (status == CIRCE_OK) status = use_table(set, &wanted);
-    name_list_free(&wanted);
-    return status;
+    return status == CIRCE_OK ? use_table(set, &wanted) : status;
 }
 
 /* Of names, categories and values. */
@@ -339,11 +335,10 @@ static circe_status name_classes(training_set *set, const double *values, int64_
 static circe_status find_classes(training_set *set) {
     circe_status status = choose_loss(set);
     if (status != CIRCE_OK || set->loss == TRAIN_MSE) return status;
-    double *values = malloc((size_t)set->table.in.values.rows * sizeof *values);
+    OWNED double *values = malloc((size_t)set->table.in.values.rows * sizeof *values);
     if (values == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the classes");
     int64_t n = distinct_values(set, values);
     status = name_classes(set, values, n);
-    free(values);
     return status;
 }
 

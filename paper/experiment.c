@@ -172,9 +172,8 @@ circe_status paper_config_read(const char *name, const circe_experiment_options 
 }
 
 void paper_config_free(paper_config *config) {
-    arena owner = config->owner;
+    OWNED_BY(arena_free) arena owner = config->owner;
     *config = (paper_config){0};
-    arena_free(&owner);
 }
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
@@ -205,7 +204,6 @@ circe_status circe_experiment_list(circe_experiment_entry **entries, int64_t *n)
 
 void circe_experiment_list_free(circe_experiment_entry *entries) {
     if (entries == NULL) return;
-    listed *list = (listed *)(void *)entries;
+    OWNED listed *list = (listed *)(void *)entries;
     arena_free(&list->owner);
-    free(list);
 }

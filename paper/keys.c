@@ -1,7 +1,7 @@
 /* The tables of keys, and checks that involve several keys. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "images/dsprites_task.h"
 #include "paper/paper_parts.h"
 #include "train/network.h"
@@ -79,12 +79,11 @@ static circe_status check_method(const io_yaml *file, int64_t line, const void *
 
 static circe_status check_training(const io_yaml *file, int64_t line, const void *part) {
     const paper_training *t = part;
-    train_layer_spec *layers = NULL;
+    OWNED train_layer_spec *layers = NULL;
     int64_t n = 0;
     if (t->precision != NULL && train_precision_find(t->precision) < 0)
         return io_yaml_refuse(file, line, NULL, "precision: '%s' is not one of float32, tf32, bf16", t->precision);
     circe_status status = train_network_parse(t->net, TRAIN_RELU, 1, &layers, &n);
-    free(layers);
     return status == CIRCE_OK ? CIRCE_OK : io_yaml_refuse(file, line, NULL, "net: %s", circe_last_error());
 }
 

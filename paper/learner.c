@@ -1,6 +1,5 @@
 /* Trains a network according to the settings of a run. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,19 +24,16 @@ static train_start start_of(const paper_settings *s) {
 
 static circe_status build_network(paper_learner *learner, train_shape input) {
     const paper_settings *s = learner->job->settings;
-    train_layer_spec *layers = NULL;
-    int64_t n = 0;
     circe_status status = train_device_open(learner->context, learner->job->device, &learner->device);
     if (status == CIRCE_OK && s->training.precision != NULL)
         status =
             train_device_set_precision(learner->device, (train_precision)train_precision_find(s->training.precision));
-    if (status == CIRCE_OK) status = train_network_parse(s->training.net, paper_settings_activation(s), 1, &layers, &n);
     if (status == CIRCE_OK)
-        status = train_network_create(learner->device, input, layers, n, s->training.batch, &learner->network);
+        status = train_network_build(learner->device, input, s->training.net, paper_settings_activation(s), 1,
+                                     s->training.batch, &learner->network);
     if (status == CIRCE_OK) status = train_network_initialise(learner->network, start_of(s), (uint64_t)s->seed);
     if (status == CIRCE_OK && s->training.weights != NULL)
         status = train_network_load_body(learner->network, s->training.weights);
-    free(layers);
     return status;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/owned.h"
 #include "circe/circe.h"
 #include "io/paths.h"
 #include "jobs/machine.h"
@@ -77,8 +78,7 @@ static void put_numbers(cJSON *object, const paper_kind *kind, const paper_row *
     }
 }
 
-static cJSON *row_json(const paper_config *config, const paper_row *row) {
-    cJSON *out = cJSON_CreateObject();
+static void row_json(cJSON *out, const paper_config *config, const paper_row *row) {
     put_method(out, config, row->model, row->d, row->method, &row->choice);
     if (row->method >= 0) cJSON_AddBoolToObject(out, "chosen", row->chosen);
     if (config->kind->pictures) cJSON_AddBoolToObject(out, "best_ood", row->best_ood);
@@ -92,15 +92,13 @@ static cJSON *row_json(const paper_config *config, const paper_row *row) {
         json_number(theirs, "mse", published->mse);
         json_number(theirs, "vcf", published->vcf);
     }
-    return out;
 }
 
-static cJSON *run_json(const paper *p, int64_t i) {
+static void run_json(cJSON *out, const paper *p, int64_t i) {
     const paper_planned *run = &p->runs[i];
     const sweep_run *its = &p->sweep.runs[i];
     const paper_group *group = &p->groups[run->group];
     paper_choice choice = paper_choice_of(run);
-    cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "run", its->name != NULL ? its->name : "");
     put_method(out, &p->config, group->model, group->d, group->method, &choice);
     json_integer(out, "seed", run->settings.seed);
@@ -108,12 +106,11 @@ static cJSON *run_json(const paper *p, int64_t i) {
     cJSON_AddStringToObject(out, "fingerprint", its->fingerprint);
     if (its->state == SWEEP_DONE) paper_numbers_put(out, p->config.kind, &run->numbers);
     if (its->error != NULL) cJSON_AddStringToObject(out, "error", its->error);
-    return out;
 }
 
 static void put_rows(cJSON *object, const char *name, const paper_config *config, const paper_rows *rows) {
     cJSON *list = cJSON_AddArrayToObject(object, name);
-    for (int64_t i = 0; i < rows->n; i++) cJSON_AddItemToArray(list, row_json(config, &rows->list[i]));
+    for (int64_t i = 0; i < rows->n; i++) row_json(json_item(list), config, &rows->list[i]);
 }
 
 static cJSON *whole_json(paper *p) {
@@ -131,16 +128,15 @@ static cJSON *whole_json(paper *p) {
     put_rows(out, "summary", config, &p->rows);
     put_rows(out, "tuning", config, &p->tuning);
     cJSON *runs = cJSON_AddArrayToObject(out, "runs");
-    for (int64_t i = 0; i < p->sweep.n_runs; i++) cJSON_AddItemToArray(runs, run_json(p, i));
+    for (int64_t i = 0; i < p->sweep.n_runs; i++) run_json(json_item(runs), p, i);
     cJSON_AddStringToObject(out, "configuration", config->text);
     return out;
 }
 
 static circe_status write_json(paper *p, const cJSON *json) {
-    char *text = json_utf8(json, true);
+    OWNED char *text = json_utf8(json, true);
     if (text == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the results");
     p->json = arena_text(&p->config.owner, text);
-    free(text);
     return file_write_text(arena_format(&p->config.owner, "%s/results.json", p->folder), p->json, strlen(p->json));
 }
 
@@ -157,7 +153,7 @@ static circe_status write_csv(paper *p, const cJSON *runs) {
                                           "rate", "decay", "seed", "role",   "error"};
     const paper_kind *kind = p->config.kind;
     const cJSON *run = NULL;
-    cells list = {0};
+    OWNED_BY(cells_free) cells list = {0};
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) cells_column(&list, columns[i], false);
     for (int64_t i = 0; i < kind->n_numbers; i++) cells_column(&list, paper_number_names[kind->numbers[i]], true);
     cJSON_ArrayForEach(run, runs) {
@@ -166,7 +162,6 @@ static circe_status write_csv(paper *p, const cJSON *runs) {
     }
     report_table table = cells_table(&list, "", NULL, 0);
     bool written = report_write_csv(arena_format(&p->config.owner, "%s/results.csv", p->folder), &table);
-    cells_free(&list);
     return written ? CIRCE_OK : CIRCE_ERR_WRITE;
 }
 
@@ -205,13 +200,12 @@ static void add_results(report *page, const paper *p) {
 static void add_choices(report *page, const paper *p) {
     const paper_kind *kind = p->config.kind;
     bool all = p->config.sweep;
-    cells list = {0};
+    OWNED_BY(cells_free) cells list = {0};
     if (!all && p->tuning.n == 0) return;
     report_table table = paper_table(p, all ? SHOW_ALL : SHOW_TUNING, &list);
     report_heading(page, all ? "All weights" : "The choices, and how they were made");
     report_text(page, "%s", all ? kind->text_sweep : kind->text_tuning);
     report_add_table(page, &table);
-    cells_free(&list);
 }
 
 /* What the regularisers settled on, from the first run of each row. */

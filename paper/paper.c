@@ -164,7 +164,7 @@ static circe_status work(void *user, sweep_task *task) {
     const workplace *here = user;
     paper_settings settings;
     paper_numbers numbers;
-    arena owner = {0};
+    OWNED_BY(arena_free) arena owner = {0};
     char fingerprint[SWEEP_FINGERPRINT_BYTES];
     double start = job_clock();
     circe_status status = paper_settings_parse(task->settings, &owner, &settings);
@@ -187,7 +187,6 @@ static circe_status work(void *user, sweep_task *task) {
         paper_numbers_put(task->result, settings.kind, &numbers);
     }
     free(numbers.choices);
-    arena_free(&owner);
     return status;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/owned.h"
 #include "images/dsprites.h"
 #include "images/yaleb.h"
 #include "io/paths.h"
@@ -72,12 +73,11 @@ static circe_tensor bytes_of(const uint8_t *data, int64_t pictures, int64_t byte
 }
 
 static circe_status make_sprites(circe_context *context, const paper_model *model) {
-    uint8_t *bits = NULL;
+    OWNED uint8_t *bits = NULL;
     circe_status status = dsprites_read(context, model->file, &bits);
     if (status != CIRCE_OK) return status;
     circe_tensor tensor = bytes_of(bits, DSPRITES_IMAGES, DSPRITES_BYTES);
     status = write_file(context, model, &tensor, 1);
-    free(bits);
     return status;
 }
 

@@ -139,7 +139,7 @@ static bool same_row(const paper_planned *run, const paper_row *row) {
 
 paper_rows paper_summarise(const paper *p, int64_t group, bool tuning) {
     int64_t n = p->sweep.n_runs;
-    arena scratch = {0};
+    OWNED_BY(arena_free) arena scratch = {0};
     bool *taken = arena_alloc(&scratch, (size_t)n * sizeof *taken);
     const paper_numbers **members = arena_alloc(&scratch, (size_t)n * sizeof *members);
     double *values = arena_alloc(&scratch, (size_t)n * sizeof *values);
@@ -157,6 +157,5 @@ paper_rows paper_summarise(const paper *p, int64_t group, bool tuning) {
         }
         fill(p->config.kind, members, values, row);
     }
-    arena_free(&scratch);
     return rows;
 }

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/owned.h"
 #include "circe/random.h"
 #include "paper/paper_parts.h"
 
@@ -84,7 +85,7 @@ circe_status paper_yardstick_apply(circe_context *context, const paper_settings 
     circe_mat holdout_y = column(holdout->y, holdout->n), holdout_z = column(holdout->z, holdout->n);
     circe_measure_options options;
     circe_measure *yardstick = NULL;
-    arena scratch = {0};
+    OWNED_BY(arena_free) arena scratch = {0};
     size_t n = (size_t)rows;
     chunk_room room = {arena_alloc(&scratch, n * sizeof(place)), arena_alloc(&scratch, n * sizeof(place)),
                        arena_alloc(&scratch, n * sizeof(double)), arena_alloc(&scratch, n * sizeof(double))};
@@ -96,6 +97,5 @@ circe_status paper_yardstick_apply(circe_context *context, const paper_settings 
                                &values[chunks + c]);
     if (status == CIRCE_OK) conclude(values, values + chunks, chunks, numbers->at);
     circe_measure_destroy(yardstick);
-    arena_free(&scratch);
     return status;
 }

@@ -8,10 +8,10 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "core/core.h"
 #include "files/atomic.h"
@@ -223,18 +223,16 @@ static void put_names(FILE *out, const report_panel *panel) {
     enum { MOST_LETTERS = 18 };
     fprintf(out, "set xtics %s (", are_aslant(panel) ? "rotate by -30" : "norotate");
     for (int64_t k = 0; k < panel->n_x_names; k++) {
-        char *name = strdup(panel->x_names[k]);
+        OWNED char *name = strdup(panel->x_names[k]);
         if (name == NULL) continue;
         size_t end = strlen(name) > MOST_LETTERS ? MOST_LETTERS : strlen(name);
         while (end > 0 && (name[end] & 0xC0) == 0x80) end--; /* not within a letter of UTF-8 */
         fprintf(out, "%s", k > 0 ? ", " : "");
         bool whole = name[end] == '\0';
         name[end] = '\0';
-        char *shown = NULL;
+        OWNED char *shown = NULL;
         if (asprintf(&shown, "%s%s", name, whole ? "" : "…") >= 0) put_between_quotes(out, shown, "'%");
         fprintf(out, " %" PRId64, k);
-        free(shown);
-        free(name);
     }
     fputs(")\n", out);
 }
@@ -408,14 +406,12 @@ static bool check_name(const char *name) {
 static bool write_part(const report_figure *figure, const char *folder, const char *ending,
                        void (*put)(FILE *, const report_figure *)) {
     report__text text;
-    char *path = NULL;
+    OWNED char *path = NULL;
     if (asprintf(&path, "%s/%s.%s", folder, figure->name, ending) < 0)
         return circe_fail(CIRCE_ERR_MEMORY, "out of memory"), false;
     report__open(&text);
     if (text.out != NULL) put(text.out, figure);
-    bool written = report__save(&text, path);
-    free(path);
-    return written;
+    return report__save(&text, path);
 }
 
 /* Its last bytes are those of a whole SVG: gnuplot does not always notice that a disk is full. */
@@ -434,7 +430,7 @@ static bool is_whole(const char *path) {
 /* Drawn under another name first: an old one, or a half of one, must not pass for this figure. */
 static bool draw_to(const report_figure *figure, const char *folder, const char *path) {
     circe__atomic file;
-    char *script = NULL;
+    OWNED char *script = NULL;
     if (asprintf(&script, "%s.gp", figure->name) < 0) return false;
     unlink(path);
     bool drawn = circe__atomic_open(&file, path) == 0;
@@ -446,16 +442,13 @@ static bool draw_to(const report_figure *figure, const char *folder, const char 
         else
             circe__atomic_abandon(&file);
     }
-    free(script);
     return drawn;
 }
 
 static bool draw(const report_figure *figure, const char *folder) {
-    char *path = NULL;
+    OWNED char *path = NULL;
     if (asprintf(&path, "%s/%s.svg", folder, figure->name) < 0) return false;
-    bool drawn = draw_to(figure, folder, path);
-    free(path);
-    return drawn;
+    return draw_to(figure, folder, path);
 }
 
 bool report_draw(const report_figure *figure, const char *folder, bool *drawn) {

@@ -5,12 +5,12 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/owned.h"
 #include "report/report_parts.h"
 
 enum { LIMIT_MS = 60000, LOOK_MS = 5 };
@@ -45,7 +45,7 @@ static char *settings(const char *folder, const char *output) {
 
 bool report__gnuplot(const char *folder, const char *script, const char *output) {
     posix_spawn_file_actions_t actions;
-    char *setting = settings(folder, output);
+    OWNED char *setting = settings(folder, output);
     pid_t child = 0;
     if (setting == NULL) return false;
     char *arguments[] = {"gnuplot", "-d", "-e", setting, (char *)script, NULL};
@@ -57,6 +57,5 @@ bool report__gnuplot(const char *folder, const char *script, const char *output)
                   posix_spawnp(&child, "gnuplot", &actions, NULL, arguments, environ) == 0;
         posix_spawn_file_actions_destroy(&actions);
     }
-    free(setting);
     return started && wait_for(child);
 }

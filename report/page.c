@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "report/report_parts.h"
 
@@ -44,8 +45,8 @@ static FILE *body(report *page) { return page != NULL ? page->body.out : NULL; }
 static void put_prose(FILE *out, const char *text) {
     while (*text != '\0') {
         const char *open = strchr(text, '`'), *close = open != NULL ? strchr(open + 1, '`') : NULL;
-        char *piece = close != NULL ? strndup(text, (size_t)(open - text)) : NULL;
-        char *code = close != NULL ? strndup(open + 1, (size_t)(close - open - 1)) : NULL;
+        OWNED char *piece = close != NULL ? strndup(text, (size_t)(open - text)) : NULL;
+        OWNED char *code = close != NULL ? strndup(open + 1, (size_t)(close - open - 1)) : NULL;
         if (piece == NULL || code == NULL) {
             report__escape(out, text);
             text += strlen(text);
@@ -56,8 +57,6 @@ static void put_prose(FILE *out, const char *text) {
             fputs("</code>", out);
             text = close + 1;
         }
-        free(piece);
-        free(code);
     }
 }
 
@@ -84,12 +83,11 @@ void report_subheading(report *page, const char *text) {
 __attribute__((format(printf, 3, 0))) static void paragraph(report *page, const char *opening, const char *format,
                                                             va_list arguments) {
     FILE *out = body(page);
-    char *text = NULL;
+    OWNED char *text = NULL;
     if (out == NULL || vasprintf(&text, format, arguments) < 0) return;
     fputs(opening, out);
     put_prose(out, text);
     fputs("</p>\n", out);
-    free(text);
 }
 
 void report_text(report *page, const char *format, ...) {
@@ -180,10 +178,9 @@ static char *read_text(const char *path) {
 
 void report_add_figure(report *page, const report_figure *figure, const char *folder) {
     FILE *out = body(page);
-    char *path = NULL;
+    OWNED char *path = NULL;
     if (out == NULL || asprintf(&path, "%s/%s.svg", folder, figure->name) < 0) return;
-    char *svg = read_text(path);
-    free(path);
+    OWNED char *svg = read_text(path);
     fputs("<figure>\n", out);
     bool shown = svg != NULL && report__inline_svg(out, svg, figure);
     if (!shown)
@@ -193,7 +190,6 @@ void report_add_figure(report *page, const report_figure *figure, const char *fo
                 figure->name);
     put_caption(out, figure->caption);
     fputs("</figure>\n", out);
-    free(svg);
 }
 
 void report_details(report *page, const char *summary, const char *text) {
@@ -208,7 +204,7 @@ void report_details(report *page, const char *summary, const char *text) {
 
 void report_fact(report *page, const char *key, const char *format, ...) {
     FILE *out = page != NULL ? page->facts.out : NULL;
-    char *text = NULL;
+    OWNED char *text = NULL;
     va_list arguments;
     va_start(arguments, format);
     int length = vasprintf(&text, format, arguments);
@@ -221,7 +217,6 @@ void report_fact(report *page, const char *key, const char *format, ...) {
         put_prose(out, text);
         fputs("</dd>\n", out);
     }
-    free(text);
 }
 
 /* The head, a list of the headings where there are several, the body and the facts, as one text. */

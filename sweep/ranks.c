@@ -109,7 +109,7 @@ static circe_status make_file(const char *path, const char *folder) {
 
 /* As a rank that is not the first sees it. */
 static circe_status look_around(const meeting *m) {
-    arena owner = {0};
+    OWNED_BY(arena_free) arena owner = {0};
     const char *runs = arena_format(&owner, "%s/runs", m->folder);
     const char *own = arena_format(&owner, "%s/.%s-rank%d", runs, m->token, ranks_rank());
     circe_status status = make_file(own, runs);
@@ -121,7 +121,6 @@ static circe_status look_around(const meeting *m) {
     else if (status == CIRCE_OK && m->file[0] != '\0' && hash_file(m->file) != m->hash)
         status = circe_fail(CIRCE_ERR_ARGUMENT, "%s is not the file that rank 0 sees; every rank must see the same",
                             m->file);
-    arena_free(&owner);
     return status;
 }
 
@@ -138,7 +137,7 @@ static circe_status prepare(const char *folder, const char *file, meeting *m) {
 
 circe_status sweep__meet(circe_status status, const char *folder, const char *same_file) {
     if (!ranks_several()) return status;
-    arena owner = {0};
+    OWNED_BY(arena_free) arena owner = {0};
     meeting *m = arena_alloc(&owner, sizeof *m);
     if (status == CIRCE_OK) status = prepare(folder, same_file, m);
     const char *token = arena_format(&owner, "%s/%s", m->folder, m->token);
@@ -150,18 +149,16 @@ circe_status sweep__meet(circe_status status, const char *folder, const char *sa
         status = ranks_agree(CIRCE_OK);
     }
     if (made) unlink(token);
-    arena_free(&owner);
     return status;
 }
 
 static circe_status meet_first(circe_status status) {
-    meeting *m = small_alloc(sizeof *m);
+    OWNED meeting *m = small_alloc(sizeof *m);
     status = ranks_agree(status);
     if (status == CIRCE_OK) {
         ranks_broadcast(0, m, sizeof *m);
         status = ranks_agree(look_around(m));
     }
-    free(m);
     return status;
 }
 

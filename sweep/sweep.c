@@ -64,7 +64,7 @@ int64_t sweep_add(sweep *s, double weight, bool awaited) {
 
 void sweep_release(sweep *s, int64_t run, const char *name, double weight, cJSON *settings) {
     sweep_run *r = &s->runs[run];
-    char *text = cJSON_PrintUnformatted(settings);
+    OWNED char *text = cJSON_PrintUnformatted(settings);
     r->name = arena_text(&s->owner, name);
     if (s->options->folder != NULL) r->path = arena_format(&s->owner, "%s/runs/%s.json", s->options->folder, name);
     r->settings = arena_text(&s->owner, text != NULL ? text : "");
@@ -74,7 +74,6 @@ void sweep_release(sweep *s, int64_t run, const char *name, double weight, cJSON
     cJSON_Delete(settings);
     text = r->path != NULL ? sweep__read(r->path) : NULL;
     r->state = sweep__take(s, run, text) ? SWEEP_DONE : SWEEP_READY;
-    free(text);
 }
 
 void sweep_fail(sweep *s, int64_t run, const char *error) {

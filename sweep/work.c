@@ -38,7 +38,7 @@ static char *checkpoint_beside(arena *owner, const char *path) {
 
 circe_status sweep__perform(const char *path, const char *text, const char *left_out, sweep_function function,
                             void *user, sweep_task *task, char **result) {
-    arena owner = {0};
+    OWNED_BY(arena_free) arena owner = {0};
     cJSON *settings = cJSON_Parse(text);
     *result = NULL;
     task->settings = settings;
@@ -52,7 +52,6 @@ circe_status sweep__perform(const char *path, const char *text, const char *left
     cJSON_Delete(task->understood);
     cJSON_Delete(task->result);
     cJSON_Delete(settings);
-    arena_free(&owner);
     return status;
 }
 
@@ -90,12 +89,10 @@ circe_status sweep_work(const char *path, const char *left_out, sweep_function f
     if (!end_with_parent()) return circe_fail(CIRCE_ERR_CANCELLED, "the process that started this run has ended");
     teller t = {.stop = stop};
     sweep_task task = {.progress = tell, .teller = &t};
-    char *result = NULL, *settings = small_alloc(SWEEP__MOST_BYTES + 1);
+    OWNED char *result = NULL, *settings = small_alloc(SWEEP__MOST_BYTES + 1);
     settings[fread(settings, 1, SWEEP__MOST_BYTES, stdin)] = '\0';
     circe_status status = circe_context_create(NULL, &task.context);
     if (status == CIRCE_OK) status = sweep__perform(path, settings, left_out, function, user, &task, &result);
     circe_context_destroy(task.context);
-    free(result);
-    free(settings);
     return status;
 }

@@ -23,6 +23,7 @@
  * order: the same bits for any number of threads. */
 #include <stdlib.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "train/equations.h"
 #include "train/parallel.h"
@@ -154,7 +155,7 @@ circe_status synthetic_compute_limits(const circe_context *context, const synthe
         return circe_fail(CIRCE_ERR_ARGUMENT, "limits cannot use %lld draws; the number must be %d to 2^40",
                           (long long)n, LEAST_N);
     int64_t n_blocks = (n + BLOCK - 1) / BLOCK;
-    sums *blocks = malloc((size_t)n_blocks * sizeof *blocks);
+    OWNED sums *blocks = malloc((size_t)n_blocks * sizeof *blocks);
     if (blocks == NULL)
         return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the limits from %lld draws", (long long)n);
     loop l = {.model = model, .seed = seed, .blocks = blocks};
@@ -163,7 +164,6 @@ circe_status synthetic_compute_limits(const circe_context *context, const synthe
     divide(blocks, n_blocks, WITHIN, v_b, v_b, &limits->floor, &limits->floor_error);
     divide(blocks, n_blocks, ELSEWHERE, 0.0, v_b, &limits->vcf, &limits->vcf_error);
     divide(blocks, n_blocks, SUPPORT, 0.0, v_b, &limits->vcf_support, &limits->vcf_support_error);
-    free(blocks);
     return CIRCE_OK;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "train/layers.h"
 #include "train/model_parts.h"
@@ -115,13 +116,11 @@ static train_shape input_of(const train_model *model) {
 }
 
 circe_status train_model_count(const train_model *model, int64_t *n_params, int64_t *n_buffers) {
-    train_layer_spec *specs = NULL;
+    OWNED train_layer_spec *specs = NULL;
     int64_t n_specs = 0;
     *n_params = *n_buffers = 0;
     circe_status status = train_network_parse(model->net, model->activation, model->outputs, &specs, &n_specs);
-    if (status == CIRCE_OK) status = count_layers(specs, n_specs, input_of(model), n_params, n_buffers);
-    free(specs);
-    return status;
+    return status == CIRCE_OK ? count_layers(specs, n_specs, input_of(model), n_params, n_buffers) : status;
 }
 
 circe_status train_model_check(const train_model *model) {
@@ -164,12 +163,8 @@ void train_model_free(train_model *model) {
 
 circe_status train_model_skeleton(train_device *device, const train_model *model, int64_t max_batch,
                                   train_network **network) {
-    train_layer_spec *specs = NULL;
-    int64_t n_specs = 0;
-    circe_status status = train_network_parse(model->net, model->activation, model->outputs, &specs, &n_specs);
-    if (status == CIRCE_OK) status = train_network_create(device, input_of(model), specs, n_specs, max_batch, network);
-    free(specs);
-    return status;
+    return train_network_build(device, input_of(model), model->net, model->activation, model->outputs, max_batch,
+                               network);
 }
 
 circe_status train_model_network(train_device *device, const train_model *model, int64_t max_batch,
@@ -326,11 +321,10 @@ circe_status train_model_predict_source(train_network *network, const train_mode
     if (status != CIRCE_OK) return status;
     train_source scaled = *source;
     scale_source(model, &scaled);
-    float *t = malloc((size_t)(source->n * model->outputs + 1) * sizeof *t);
+    OWNED float *t = malloc((size_t)(source->n * model->outputs + 1) * sizeof *t);
     if (t == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld predictions", (long long)source->n);
     status = train_predict(network, &scaled, t);
     for (int64_t i = 0; status == CIRCE_OK && i < source->n; i++)
         status = put_row(model, t + i * model->outputs, i, out);
-    free(t);
     return status;
 }

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "train/model_parts.h"
 
@@ -46,103 +47,85 @@ static const char *name_of(const named *table, int value) {
 
 /* ---- saving ------------------------------------------------------------------------------------------------------ */
 
-/* Takes over the item; false: no memory. */
-static bool add(cJSON *object, const char *key, cJSON *item) {
-    if (item != NULL && cJSON_AddItemToObject(object, key, item)) return true;
+/* The object or, without a key, the list with one item more, which it takes over. NULL: there was no memory for it, or
+ * for what came before. */
+static cJSON *with(cJSON *object, const char *key, cJSON *item) {
+    bool added = object != NULL && item != NULL &&
+                 (key != NULL ? cJSON_AddItemToObject(object, key, item) : cJSON_AddItemToArray(object, item));
+    if (added) return object;
     cJSON_Delete(item);
-    return false;
+    cJSON_Delete(object);
+    return NULL;
+}
+
+static cJSON *with_text(cJSON *object, const char *key, const char *text) {
+    return with(object, key, cJSON_CreateString(text));
+}
+
+static cJSON *with_count(cJSON *object, const char *key, int64_t count) {
+    return with(object, key, cJSON_CreateNumber((double)count));
+}
+
+/* As raw text, because cJSON prints 15 digits if the result is nearly the same. */
+static cJSON *with_number(cJSON *object, const char *key, double number) {
+    char text[32];
+    snprintf(text, sizeof text, "%.17g", number);
+    return with(object, key, cJSON_CreateRaw(text));
 }
 
 static cJSON *list_of_texts(char *const *texts, int64_t n) {
     cJSON *list = cJSON_CreateArray();
-    for (int64_t i = 0; list != NULL && i < n; i++) {
-        cJSON *item = cJSON_CreateString(texts[i]);
-        if (item != NULL && cJSON_AddItemToArray(list, item)) continue;
-        cJSON_Delete(item);
-        cJSON_Delete(list);
-        return NULL;
-    }
+    for (int64_t i = 0; i < n; i++) list = with_text(list, NULL, texts[i]);
     return list;
 }
 
-/* As raw text, because cJSON prints 15 digits if the result is nearly the same. */
-static cJSON *exact_number(double number) {
-    char text[32];
-    snprintf(text, sizeof text, "%.17g", number);
-    return cJSON_CreateRaw(text);
-}
-
-static bool add_number(cJSON *object, const char *key, double number) { return add(object, key, exact_number(number)); }
-
 static cJSON *list_of_numbers(const double *numbers, int64_t n) {
     cJSON *list = cJSON_CreateArray();
-    for (int64_t i = 0; list != NULL && i < n; i++) {
-        cJSON *item = exact_number(numbers[i]);
-        if (item != NULL && cJSON_AddItemToArray(list, item)) continue;
-        cJSON_Delete(item);
-        cJSON_Delete(list);
-        return NULL;
-    }
+    for (int64_t i = 0; i < n; i++) list = with_number(list, NULL, numbers[i]);
     return list;
 }
 
 static cJSON *scale_object(const train_scaler *scale) {
-    cJSON *object = cJSON_CreateObject();
-    if (object != NULL && add(object, "mean", list_of_numbers(scale->mean, scale->cols)) &&
-        add(object, "deviation", list_of_numbers(scale->deviation, scale->cols)))
-        return object;
-    cJSON_Delete(object);
-    return NULL;
+    cJSON *o = with(cJSON_CreateObject(), "mean", list_of_numbers(scale->mean, scale->cols));
+    return with(o, "deviation", list_of_numbers(scale->deviation, scale->cols));
 }
 
-/* Prints and deletes; NULL if something before had no memory. */
-static char *printed(cJSON *object, bool complete) {
-    char *text = complete && object != NULL ? cJSON_PrintUnformatted(object) : NULL;
+/* Prints and deletes. */
+static char *printed(cJSON *object) {
+    char *text = object != NULL ? cJSON_PrintUnformatted(object) : NULL;
     cJSON_Delete(object);
     return text;
 }
 
-static cJSON *pixels_object(const train_model *model) {
-    cJSON *object = cJSON_CreateObject();
-    if (object != NULL && add_number(object, "scale", model->pixel_scale) &&
-        add_number(object, "offset", model->pixel_offset))
-        return object;
-    cJSON_Delete(object);
-    return NULL;
-}
-
 /* What goes into the network. */
-static bool add_inputs(cJSON *o, const train_model *model) {
-    if (!train_model_has_images(model)) return add(o, "inputs", cJSON_CreateNumber((double)model->n_features));
+static cJSON *with_inputs(cJSON *o, const train_model *model) {
+    if (!train_model_has_images(model)) return with_count(o, "inputs", model->n_features);
     const double shape[] = {(double)model->image.size[0], (double)model->image.size[1], (double)model->image.size[2]};
-    return add(o, "image", list_of_numbers(shape, 3)) && add(o, "pixels", pixels_object(model));
+    cJSON *pixels = with_number(cJSON_CreateObject(), "scale", model->pixel_scale);
+    return with(with(o, "image", list_of_numbers(shape, 3)), "pixels",
+                with_number(pixels, "offset", model->pixel_offset));
 }
 
 static char *architecture_text(const train_model *model) {
-    cJSON *o = cJSON_CreateObject();
-    bool complete = o != NULL && add(o, "net", cJSON_CreateString(model->net)) &&
-                    add(o, "activation", cJSON_CreateString(name_of(activations, (int)model->activation))) &&
-                    add(o, "loss", cJSON_CreateString(name_of(losses, (int)model->loss))) && add_inputs(o, model) &&
-                    add(o, "outputs", cJSON_CreateNumber((double)model->outputs));
-    return printed(o, complete);
+    cJSON *o = with_text(cJSON_CreateObject(), "net", model->net);
+    o = with_text(o, "activation", name_of(activations, (int)model->activation));
+    o = with_inputs(with_text(o, "loss", name_of(losses, (int)model->loss)), model);
+    return printed(with_count(o, "outputs", model->outputs));
 }
 
 static char *columns_text(const train_model *model) {
     cJSON *o = cJSON_CreateObject();
-    bool complete =
-        o != NULL &&
-        (train_model_has_images(model) || add(o, "features", list_of_texts(model->features, model->n_features))) &&
-        add(o, "target", list_of_texts(model->target, model->n_target)) &&
-        (model->classes == NULL || add(o, "classes", list_of_texts(model->classes, model->outputs)));
-    return printed(o, complete);
+    if (!train_model_has_images(model)) o = with(o, "features", list_of_texts(model->features, model->n_features));
+    o = with(o, "target", list_of_texts(model->target, model->n_target));
+    if (model->classes != NULL) o = with(o, "classes", list_of_texts(model->classes, model->outputs));
+    return printed(o);
 }
 
 static char *statistics_text(const train_model *model) {
     cJSON *o = cJSON_CreateObject();
-    bool complete = o != NULL &&
-                    (train_model_has_images(model) || add(o, "features", scale_object(&model->feature_scale))) &&
-                    (model->loss != TRAIN_MSE || add(o, "target", scale_object(&model->target_scale)));
-    return printed(o, complete);
+    if (!train_model_has_images(model)) o = with(o, "features", scale_object(&model->feature_scale));
+    if (model->loss == TRAIN_MSE) o = with(o, "target", scale_object(&model->target_scale));
+    return printed(o);
 }
 
 static circe_status write_file(circe_context *context, const train_model *model, const train_network *network,
@@ -150,7 +133,7 @@ static circe_status write_file(circe_context *context, const train_model *model,
     char version[16], *architecture = architecture_text(model), *columns = columns_text(model),
                       *statistics = statistics_text(model);
     int64_t n_params = train_network_n_tensors(network), n = n_params + train_network_n_buffer_tensors(network);
-    circe_tensor *tensors = calloc((size_t)n + 1, sizeof *tensors);
+    OWNED circe_tensor *tensors = calloc((size_t)n + 1, sizeof *tensors);
     circe_status status = CIRCE_OK;
     snprintf(version, sizeof version, "%d", train_model_has_images(model) ? 4 : 3);
     if (architecture == NULL || columns == NULL || statistics == NULL || tensors == NULL)
@@ -172,7 +155,6 @@ static circe_status write_file(circe_context *context, const train_model *model,
     cJSON_free(architecture);
     cJSON_free(columns);
     cJSON_free(statistics);
-    free(tensors);
     return status;
 }
 

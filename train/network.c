@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "train/network_internal.h"
 
@@ -93,7 +94,7 @@ static void draw_params(const train_network *network, uint64_t seed, float *para
 
 /* What layers keep starts as each kind says, whatever the seed. */
 static circe_status start_buffers(train_network *network) {
-    float *start = calloc((size_t)network->n_buffers + 1, sizeof *start);
+    OWNED float *start = calloc((size_t)network->n_buffers + 1, sizeof *start);
     if (start == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot initialise a network");
     for (int64_t l = 0; l < network->n_layers; l++) {
         const train_layer *layer = &network->layers[l];
@@ -104,18 +105,16 @@ static circe_status start_buffers(train_network *network) {
             draw(&tensors[t], TRAIN_START_HE, (circe_random){0, 0}, start + layer->first_buffer);
     }
     network->device->ops->upload(network->device, network->buffers, start, (size_t)network->n_buffers * sizeof *start);
-    free(start);
     return CIRCE_OK;
 }
 
 circe_status train_network_initialise(train_network *network, train_start start, uint64_t seed) {
     if (network == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "network must not be NULL");
-    float *params = calloc((size_t)network->n_params + 1, sizeof *params);
+    OWNED float *params = calloc((size_t)network->n_params + 1, sizeof *params);
     if (params == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot initialise a network");
     network->start = start;
     draw_params(network, seed, params);
     network->device->ops->upload(network->device, network->params, params, (size_t)network->n_params * sizeof *params);
-    free(params);
     return start_buffers(network);
 }
 

@@ -32,6 +32,9 @@ void train_network_destroy(train_network *network);
  * belongs to the caller (free). */
 circe_status train_network_parse(const char *text, train_layer_kind activation, int64_t outputs,
                                  train_layer_spec **specs, int64_t *n_specs);
+/* The network that such a text describes, as train_network_create makes it. */
+circe_status train_network_build(train_device *device, train_shape input, const char *text, train_layer_kind activation,
+                                 int64_t outputs, int64_t max_batch, train_network **network);
 
 /* Where parameters start. fan_in: the numbers that an output is a sum over.
  *

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "train/network_internal.h"
 
@@ -209,7 +210,7 @@ static bool is_counter(const circe_tensor *wanted) { return strcmp(wanted->dtype
 /* Reads the wanted tensors to where they say that they lie. All are checked before the first is copied: a refused file
  * leaves everything as it was. */
 static circe_status read_tensors(const circe_tensor_file *file, const circe_tensor *wanted, int64_t n) {
-    circe_tensor *found = calloc((size_t)n + 1, sizeof *found);
+    OWNED circe_tensor *found = calloc((size_t)n + 1, sizeof *found);
     failures problems = {0};
     if (found == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the list of a network's tensors");
     for (int64_t k = 0; k < n; k++) {
@@ -220,7 +221,6 @@ static circe_status read_tensors(const circe_tensor_file *file, const circe_tens
     }
     for (int64_t k = 0; problems.n == 0 && k < n; k++)
         if (!is_counter(&wanted[k])) copy_tensor(&found[k], (float *)wanted[k].data);
-    free(found);
     return report(&problems);
 }
 
@@ -245,14 +245,12 @@ static circe_status list_tensors(const train_network *network, const char *prefi
 
 static circe_status read_flat(const train_network *network, const circe_tensor_file *file, const char *prefix,
                               float *params, float *buffers) {
-    circe_tensor *wanted = NULL;
+    OWNED circe_tensor *wanted = NULL;
     int64_t n = 0;
     if (network == NULL || file == NULL || prefix == NULL || (params == NULL && buffers == NULL))
         return circe_fail(CIRCE_ERR_ARGUMENT, "network, file, prefix and flat must not be NULL");
     circe_status status = list_tensors(network, prefix, params, buffers, &wanted, &n);
-    if (status == CIRCE_OK) status = read_tensors(file, wanted, n);
-    free(wanted);
-    return status;
+    return status == CIRCE_OK ? read_tensors(file, wanted, n) : status;
 }
 
 circe_status train_network_read_tensors(const train_network *network, const circe_tensor_file *file, const char *prefix,
@@ -280,14 +278,13 @@ static int64_t keep_body(const train_network *network, circe_tensor *wanted, int
 
 static circe_status read_body(const train_network *network, const circe_tensor_file *file, int64_t end, float *params,
                               float *buffers) {
-    circe_tensor *wanted = NULL;
+    OWNED circe_tensor *wanted = NULL;
     int64_t n = 0;
     circe_status status = list_tensors(network, "", params, buffers, &wanted, &n);
     if (status == CIRCE_OK) {
         n = keep_body(network, wanted, n, params, end);
         status = read_tensors(file, wanted, n);
     }
-    free(wanted);
     return status;
 }
 

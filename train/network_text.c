@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "train/layers.h"
 
@@ -313,4 +314,12 @@ circe_status train_network_parse(const char *text, train_layer_kind activation, 
     *specs = b.specs;
     *n_specs = b.n;
     return CIRCE_OK;
+}
+
+circe_status train_network_build(train_device *device, train_shape input, const char *text, train_layer_kind activation,
+                                 int64_t outputs, int64_t max_batch, train_network **network) {
+    OWNED train_layer_spec *specs = NULL;
+    int64_t n = 0;
+    circe_status status = train_network_parse(text, activation, outputs, &specs, &n);
+    return status == CIRCE_OK ? train_network_create(device, input, specs, n, max_batch, network) : status;
 }

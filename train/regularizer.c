@@ -3,21 +3,21 @@
 
 #include <stdlib.h>
 
+#include "base/owned.h"
+
 circe_status train_regularizer_weigh(circe_measure *regularizer, const float *weights, int64_t n, bool *enough) {
     enum { LEAST = 4 }; /* what the estimators need */
     int64_t positive = 0;
     *enough = true;
     if (weights == NULL || n == 0) return CIRCE_OK;
-    double *wide = malloc((size_t)n * sizeof *wide);
+    OWNED double *wide = malloc((size_t)n * sizeof *wide);
     if (wide == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld weights", (long long)n);
     for (int64_t i = 0; i < n; i++) {
         wide[i] = (double)weights[i];
         positive += wide[i] > 0.0;
     }
     *enough = positive >= LEAST;
-    circe_status status = *enough ? circe_measure_set_weights(regularizer, wide, n) : CIRCE_OK;
-    free(wide);
-    return status;
+    return *enough ? circe_measure_set_weights(regularizer, wide, n) : CIRCE_OK;
 }
 
 /* Rows for a fit or a data set. */

@@ -20,7 +20,6 @@
  * them.
  *
  * If one process wants to stop or to write a checkpoint, it says so in the sums of a step, and all processes follow. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,12 +1,12 @@
 /* What an audit found, as text. */
-#include "cli/audit/audit_text.h"
+#include "cli/results.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "cli/common/output.h"
 #include "cli/common/text.h"
 #include "jobs/audit_parts.h"
@@ -43,7 +43,7 @@ static void print_finding(const circe_audit_result *r, const circe_audit_finding
 }
 
 static void print_question(const circe_audit_result *r, const circe_audit_finding *f) {
-    char *given = audit_given_text(r, f);
+    OWNED char *given = audit_given_text(r, f);
     bool outcome = f->notion == CIRCE_NOTION_SUFFICIENCY;
     if (r->n_notions > 1) printf("%s: ", circe_audit_notion_name(f->notion));
     if (given[0] == '\0')
@@ -54,7 +54,6 @@ static void print_question(const circe_audit_result *r, const circe_audit_findin
     printf(" %" PRId64 " rows", r->n);
     if (r->weights_name != NULL) printf(" weighted by %s (sum %.6g)", r->weights_name, r->weights_sum);
     printf(", test %s.\n\n", r->test);
-    free(given);
 }
 
 static void print_findings(const circe_audit_result *r, int64_t notion) {

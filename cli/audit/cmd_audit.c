@@ -1,14 +1,13 @@
 /* circe audit: what the job finds, as text or JSON, and its report. */
-#include <stdlib.h>
 
 #include "base/small.h"
-#include "cli/audit/audit_text.h"
 #include "cli/commands.h"
 #include "cli/common/message.h"
 #include "cli/common/output.h"
 #include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
+#include "cli/results.h"
 #include "io/paths.h"
 #include "jobs/audit_parts.h"
 
@@ -23,10 +22,9 @@ typedef struct state {
 } state;
 
 static int make_folder(const char *folder) {
-    char *path = small_format("%s/report.html", folder);
+    OWNED char *path = small_format("%s/report.html", folder);
     int status = message_refused(path_make_folder(folder));
     if (status == EXIT_DONE) status = message_refused(path_check_writable("-o", path));
-    free(path);
     return status;
 }
 

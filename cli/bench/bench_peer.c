@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/owned.h"
 #include "cli/bench/bench.h"
 #include "cli/common/progress.h"
 
@@ -53,13 +54,12 @@ static void take_row(const cJSON *entry, cJSON *found) {
 
 static void read_rows(int file, cJSON *found) {
     enum { MOST = 1 << 16 };
-    char *text = small_alloc(MOST);
+    OWNED char *text = small_alloc(MOST);
     ssize_t length = read(file, text, MOST - 1);
     text[length > 0 ? length : 0] = '\0';
     cJSON *list = cJSON_Parse(text);
     for (int k = 0; k < cJSON_GetArraySize(list); k++) take_row(cJSON_GetArrayItem(list, k), found);
     cJSON_Delete(list);
-    free(text);
 }
 
 void bench_peer(bench *b, const char *networks) {

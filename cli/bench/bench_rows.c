@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/owned.h"
 #include "cli/bench/bench.h"
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
@@ -11,10 +12,8 @@
 #include "report/cells.h"
 
 cJSON *bench_row(cJSON *found, const char *list) {
-    cJSON *rows = cJSON_GetObjectItemCaseSensitive(found, list), *row = cJSON_CreateObject();
-    if (rows == NULL) rows = cJSON_AddArrayToObject(found, list);
-    cJSON_AddItemToArray(rows, row);
-    return row;
+    cJSON *rows = cJSON_GetObjectItemCaseSensitive(found, list);
+    return json_item(rows != NULL ? rows : cJSON_AddArrayToObject(found, list));
 }
 
 int bench_repeat(call_fn *call, void *user, int64_t warm, int64_t least, double budget, cJSON *row) {
@@ -56,7 +55,7 @@ static void add_cell(cells *list, const cJSON *row, const bench_column *column) 
 
 void bench_table(const char *title, const cJSON *rows, const bench_column *columns) {
     const cJSON *row = NULL;
-    cells list = {0};
+    OWNED_BY(cells_free) cells list = {0};
     if (cJSON_GetArraySize(rows) == 0) return;
     for (const bench_column *c = columns; c->name != NULL; c++)
         cells_column(&list, c->title, !cJSON_IsString(cJSON_GetObjectItemCaseSensitive(rows->child, c->name)));
@@ -66,5 +65,4 @@ void bench_table(const char *title, const cJSON *rows, const bench_column *colum
     printf("\n%s\n\n", title);
     report_table table = cells_table(&list, "", NULL, 0);
     text_table(&table, 2);
-    cells_free(&list);
 }

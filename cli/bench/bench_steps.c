@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/owned.h"
 #include "cli/bench/bench.h"
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
@@ -44,13 +45,8 @@ typedef struct bench_job {
 } bench_job;
 
 static circe_status open_network(const bench_job *j, train_device *device, train_network **network) {
-    train_layer_spec *specs = NULL;
-    int64_t n = 0;
-    circe_status status = train_network_parse(j->net, j->activation, 1, &specs, &n);
-    if (status == CIRCE_OK) status = train_network_create(device, j->input, specs, n, j->batch, network);
-    if (status == CIRCE_OK) status = train_network_initialise(*network, TRAIN_START_HE, j->b->seed);
-    free(specs);
-    return status;
+    circe_status status = train_network_build(device, j->input, j->net, j->activation, 1, j->batch, network);
+    return status == CIRCE_OK ? train_network_initialise(*network, TRAIN_START_HE, j->b->seed) : status;
 }
 
 /* Seconds of a step and the regulariser's share. */
@@ -326,9 +322,9 @@ static int time_sprites(bench_job j) {
 static int time_resnet(bench_job j, int64_t batch) {
     enum { PIXELS = FACE_SIZE * FACE_SIZE };
     const int64_t n = 4 * batch;
-    uint8_t *pixels = small_alloc((size_t)n * PIXELS);
-    double *noise = small_alloc(PIXELS * sizeof *noise);
-    float *target = small_alloc((size_t)n * sizeof *target);
+    OWNED uint8_t *pixels = small_alloc((size_t)n * PIXELS);
+    OWNED double *noise = small_alloc(PIXELS * sizeof *noise);
+    OWNED float *target = small_alloc((size_t)n * sizeof *target);
     for (int64_t i = 0; i < n; i++) {
         circe_random_uniform((circe_random){j.b->seed, (uint64_t)i}, 0, PIXELS, noise);
         for (int64_t p = 0; p < PIXELS; p++) pixels[i * PIXELS + p] = (uint8_t)(255.0 * noise[p]);
@@ -351,11 +347,7 @@ static int time_resnet(bench_job j, int64_t batch) {
                                        .scale = 2.0f / 255.0f,
                                        .offset = -1.0f},
                           .target = circe_mat_f32(target, n, 1)};
-    int status = time_job(&j);
-    free(pixels);
-    free(noise);
-    free(target);
-    return status;
+    return time_job(&j);
 }
 
 int bench_images(bench *b) {

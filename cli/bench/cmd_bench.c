@@ -1,6 +1,5 @@
 /* circe bench: medians of loss + gradient and of the fit, at the sizes of the paper, and how time grows. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,12 +6,12 @@
  *     resume: true               # flags are true or false
  *
  * Every refusal names its line. */
-#include "cli/common/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "cli/common/message.h"
 #include "cli/common/parse.h"
 #include "io/list.h"
@@ -81,7 +81,7 @@ static bool may_be_set(const circe_option *row) {
 static int unknown_key(const reader *r, const char *key) {
     const spec_command *command = r->arguments->command;
     size_t n = 0;
-    const char **names = small_alloc(spec_n_rows(command) * sizeof *names);
+    OWNED const char **names = small_alloc(spec_n_rows(command) * sizeof *names);
     for (size_t i = 0; i < spec_n_rows(command); i++) {
         if (may_be_set(spec_row(command, i))) names[n++] = spec_row(command, i)->name;
     }
@@ -91,7 +91,6 @@ static int unknown_key(const reader *r, const char *key) {
         message_hint("did you mean %s?", nearest);
     else
         message_hint("keys are the long names of options; circe %s --help lists them", command->name);
-    free(names);
     return EXIT_INPUT;
 }
 
@@ -109,12 +108,12 @@ static int read_pair(reader *r, const io_yaml_node *key, const io_yaml_node *val
 /* The same, with messages that say where. */
 static int read_pair_at(reader *r, const io_yaml_node *key, const io_yaml_node *value) {
     const char *path = r->file->path;
-    char *place = key->text != NULL ? small_format("%s, line %lld, key '%s': ", path, (long long)key->line, key->text)
-                                    : small_format("%s, line %lld: ", path, (long long)key->line);
+    OWNED char *place = key->text != NULL
+                            ? small_format("%s, line %lld, key '%s': ", path, (long long)key->line, key->text)
+                            : small_format("%s, line %lld: ", path, (long long)key->line);
     message_set_place(place);
     int status = read_pair(r, key, value);
     message_set_place(NULL);
-    free(place);
     return status;
 }
 

@@ -1,4 +1,4 @@
-#include "cli/common/fold.h"
+#include "cli/common/terminal.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/owned.h"
 #include "cli/common/progress.h"
 #include "io/io.h"
 
@@ -54,7 +55,7 @@ static const char *colour_of(const char *text, bool failure) {
 
 PRINTF_LIKE(2, 0)
 static void say(bool failure, const char *format, va_list arguments) {
-    char *text = visible_text(format, arguments), *place = NULL;
+    OWNED char *text = visible_text(format, arguments), *place = NULL;
     if (message_place != NULL) place = io_visible(message_place, strlen(message_place), false);
     const char *shown = text != NULL ? text : "out of memory", *before = place != NULL ? place : "";
     if (holding) {
@@ -66,8 +67,6 @@ static void say(bool failure, const char *format, va_list arguments) {
         fprintf(stderr, "%scirce%s%s:%s %s%s\n", colour, command_name != NULL ? " " : "",
                 command_name != NULL ? command_name : "", end, before, shown);
     }
-    free(place);
-    free(text);
 }
 
 int message_fail(int status, const char *format, ...) {
@@ -89,10 +88,9 @@ void message_hint(const char *format, ...) {
     va_list arguments;
     if (holding) return;
     va_start(arguments, format);
-    char *text = visible_text(format, arguments);
+    OWNED char *text = visible_text(format, arguments);
     va_end(arguments);
     if (text != NULL) fprintf(stderr, "hint: %s\n", text);
-    free(text);
 }
 
 static int exit_of(circe_status status) {

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "cli/common/terminal.h"
 #include "jobs/kernel_choice.h"

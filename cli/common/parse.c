@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/small.h"
-#include "cli/common/config.h"
 #include "cli/common/message.h"
 #include "io/suggest.h"
 
@@ -25,17 +24,15 @@ static size_t find_letter(const spec_command *command, char letter) {
 
 static int unknown_option(const spec_command *command, const char *name, size_t length) {
     size_t n = spec_n_rows(command);
-    const char **names = small_alloc(n * sizeof *names);
+    OWNED const char **names = small_alloc(n * sizeof *names);
     for (size_t i = 0; i < n; i++) names[i] = spec_row(command, i)->name;
-    char *text = small_format("%.*s", (int)length, name);
+    OWNED char *text = small_format("%.*s", (int)length, name);
     const char *nearest = suggest_nearest(text, names, n);
     message_fail(EXIT_INPUT, "there is no option --%s", text);
     if (nearest != NULL)
         message_hint("did you mean --%s?", nearest);
     else
         message_hint("circe %s --help lists the options", command->name);
-    free(text);
-    free(names);
     return EXIT_INPUT;
 }
 

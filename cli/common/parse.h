@@ -25,4 +25,8 @@ int args_parse(const spec_command *command, int argc, char **argv, args *out);
 int args_set(args *out, size_t i, char *text);
 void args_free(args *arguments);
 
+/* Adds the options of the file that --config names, except those that are given already. Values are checked by the code
+ * that checks the command line's. Prints what is wrong, with file, line and key, and returns an exit status. */
+int config_read(args *arguments);
+
 #endif

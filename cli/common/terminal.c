@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "cli/common/fold.h"
+#include "base/owned.h"
 #include "io/io.h"
 
 enum { LONGEST = 4 }; /* bytes of a character */
@@ -34,14 +34,12 @@ static bool write_all(const char *text, size_t bytes) {
 }
 
 static bool write_visible(const char *text, size_t bytes) {
-    char *visible = io_visible(text, bytes, true);
+    OWNED char *visible = io_visible(text, bytes, true);
     if (visible == NULL) errno = ENOMEM;
-    char *folded = visible != NULL && width > 0 ? fold_lines(visible, strlen(visible), width) : NULL;
+    OWNED char *folded = visible != NULL && width > 0 ? fold_lines(visible, strlen(visible), width) : NULL;
     const char *shown = folded != NULL ? folded : visible;
     bool written = shown != NULL && write_all(shown, strlen(shown));
     int problem = errno;
-    free(folded);
-    free(visible);
     errno = problem;
     return written;
 }
@@ -62,7 +60,7 @@ static ssize_t on_write(void *cookie, const char *data, size_t bytes) {
     if (mode == NOTHING) return (ssize_t)bytes;
     if (mode == AS_IT_IS) return write_all(data, bytes) ? (ssize_t)bytes : 0;
     size_t whole = n_begun + bytes;
-    char *text = malloc(whole > 0 ? whole : 1);
+    OWNED char *text = malloc(whole > 0 ? whole : 1);
     if (text == NULL) {
         errno = ENOMEM;
         return 0;
@@ -74,7 +72,6 @@ static ssize_t on_write(void *cookie, const char *data, size_t bytes) {
     memcpy(begun, text + whole - kept, kept);
     n_begun = kept;
     int problem = errno;
-    free(text);
     errno = problem;
     return written ? (ssize_t)bytes : 0;
 }

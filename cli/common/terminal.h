@@ -2,6 +2,8 @@
 #ifndef CLI_TERMINAL_H
 #define CLI_TERMINAL_H
 
+#include <stddef.h>
+
 /* From now on, control characters in the output are made visible, and long lines are folded on a terminal. */
 void terminal_guard(void);
 
@@ -13,5 +15,9 @@ void terminal_data(void);
 
 /* What follows is not printed at all. */
 void terminal_silence(void);
+
+/* Lines longer than `width` are broken between words and continue under the last column of the line (the text after two
+ * or more spaces). Words are never broken: a path that is longer stays whole. NULL: no memory. */
+char *fold_lines(const char *text, size_t bytes, int width);
 
 #endif

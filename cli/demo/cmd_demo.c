@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/owned.h"
 #include "cli/commands.h"
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
@@ -48,7 +49,7 @@ static circe_status draw_data(demo *d) {
 
 /* Columns a, y, z, b and, of the test points, the predictions. */
 static circe_status write_table(const demo *d, const char *name, const synthetic_sample *sample, bool predictions) {
-    char *text = NULL, *path = small_format("%s/%s", d->folder, name);
+    OWNED char *text = NULL, *path = small_format("%s/%s", d->folder, name);
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     if (out != NULL) {
@@ -62,11 +63,8 @@ static circe_status write_table(const demo *d, const char *name, const synthetic
             fputc('\n', out);
         }
     }
-    circe_status status = out != NULL && fclose(out) == 0 ? file_write_text(path, text, bytes)
-                                                          : circe_fail(CIRCE_ERR_MEMORY, "out of memory");
-    free(text);
-    free(path);
-    return status;
+    return out != NULL && fclose(out) == 0 ? file_write_text(path, text, bytes)
+                                           : circe_fail(CIRCE_ERR_MEMORY, "out of memory");
 }
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
@@ -82,12 +80,11 @@ static char *command_of(const demo *d, const circe_train_options *options) {
     for (size_t i = 0; i < schema->n; i++) {
         const circe_option *row = &schema->rows[i];
         if (!circe_options_given(schema, options, row->name)) continue;
-        char *value = quoted(circe_options_text(schema, options, row->name, number, sizeof number));
+        OWNED char *value = quoted(circe_options_text(schema, options, row->name, number, sizeof number));
         if (row->letter != 0)
             fprintf(out, " -%c %s", row->letter, value);
         else
             fprintf(out, " --%s %s", row->name, value);
-        free(value);
     }
     fprintf(out, " --threads %d", circe_context_threads(d->s.context));
     fclose(out);
@@ -96,24 +93,21 @@ static char *command_of(const demo *d, const circe_train_options *options) {
 
 static int tell(void *user, double done, const char *text) {
     const demo_line *line = user;
-    char *titled = small_format("%s: %s", line->title, text);
-    int stop = progress_watch(NULL, (line->place + done) / DEMO_LINES, titled);
-    free(titled);
-    return stop;
+    OWNED char *titled = small_format("%s: %s", line->title, text);
+    return progress_watch(NULL, (line->place + done) / DEMO_LINES, titled);
 }
 
 /* One of several trainings is not resumed by itself. */
 static circe_status interrupted(const char *model) {
-    char *checkpoint = small_format("%s.checkpoint", model);
+    OWNED char *checkpoint = small_format("%s.checkpoint", model);
     unlink(checkpoint);
-    free(checkpoint);
     return circe_fail(CIRCE_ERR_CANCELLED, "interrupted");
 }
 
 static circe_status train_line(demo *d, demo_line *line) {
     const circe_watch watch = {.user = line, .progress = tell};
-    char *data = small_format("%s/train.csv", d->folder);
-    char *model = small_format("%s/%s.safetensors", d->folder, line->name);
+    OWNED char *data = small_format("%s/train.csv", d->folder);
+    OWNED char *model = small_format("%s/%s.safetensors", d->folder, line->name);
     circe_train_options o;
     circe_train_options_init(&o);
     o.data = data;
@@ -121,7 +115,7 @@ static circe_status train_line(demo *d, demo_line *line) {
     o.target = "b";
     o.given = "y";
     o.invariant_to = "z";
-    char *baseline = small_format("%s/%s.safetensors", d->folder, d->lines[DEMO_FREE].name);
+    OWNED char *baseline = small_format("%s/%s.safetensors", d->folder, d->lines[DEMO_FREE].name);
     if (line == &d->lines[DEMO_FREE])
         o.regularizer = "none";
     else {
@@ -138,9 +132,6 @@ static circe_status train_line(demo *d, demo_line *line) {
     circe_status status = circe_train(d->s.context, NULL, &o, &watch, &line->training);
     if (status == CIRCE_ERR_CANCELLED) status = interrupted(model);
     progress_clear();
-    free(baseline);
-    free(data);
-    free(model);
     return status;
 }
 
@@ -212,7 +203,7 @@ static circe_status find_floor(demo *d) {
 /* A paragraph, indented like the steps of the demonstration. */
 static void CIRCE_PRINTF(1, 2) paragraph(const char *format, ...) {
     va_list arguments;
-    char *text = NULL;
+    OWNED char *text = NULL;
     va_start(arguments, format);
     int length = vasprintf(&text, format, arguments);
     va_end(arguments);
@@ -220,7 +211,6 @@ static void CIRCE_PRINTF(1, 2) paragraph(const char *format, ...) {
     bool numbered = text[0] >= '1' && text[0] <= '9'; /* the number of a step hangs */
     text_wrap(stdout, text, numbered ? 3 : 0, 3, text_width());
     putchar('\n');
-    free(text);
 }
 
 static void explain_data(const demo *d) {

@@ -4,7 +4,6 @@
  * whose y lies in one of a few narrow windows are coloured, each window with its least-squares line. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/small.h"
 #include "cli/demo/demo.h"
@@ -78,7 +77,7 @@ static circe_status show_history(const demo *d, report *page) {
 
 static void show_table(const demo *d, report *page) {
     static const char *const columns[] = {"", "MSE", "vcf", "vcf_support", "CIRCE"};
-    cells list = {0};
+    OWNED_BY(cells_free) cells list = {0};
     for (int k = 0; k < DEMO_LINES; k++) {
         const demo_line *line = &d->lines[k];
         const double values[] = {line->mse, line->vcf, line->vcf_support, demo_circe(line)};
@@ -88,14 +87,12 @@ static void show_table(const demo *d, report *page) {
     cells_add(&list, "%s", "floor of an invariant predictor");
     cells_add(&list, "%.3g", d->floor);
     for (int v = 0; v < 3; v++) cells_add(&list, "0");
-    char *title = small_format("On the %" PRId64 " test points, in units of Var(b); CIRCE on the %" PRId64
-                               " test rows of the training.",
-                               d->test.n, d->lines[DEMO_INVARIANT].training->measured_rows);
+    OWNED char *title = small_format("On the %" PRId64 " test points, in units of Var(b); CIRCE on the %" PRId64
+                                     " test rows of the training.",
+                                     d->test.n, d->lines[DEMO_INVARIANT].training->measured_rows);
     report_table table = cells_table(&list, title, columns, 5);
     table.marked = DEMO_INVARIANT;
     report_add_table(page, &table);
-    free(title);
-    cells_free(&list);
 }
 
 static void show_facts(const demo *d, report *page) {
@@ -111,7 +108,7 @@ static void show_facts(const demo *d, report *page) {
 }
 
 circe_status demo_report_write(const demo *d) {
-    char *path = small_format("%s/report.html", d->folder);
+    OWNED char *path = small_format("%s/report.html", d->folder);
     report *page = report_begin("Predict b without relying on z", "an invariant predictor, and its cost");
     report_text(page,
                 "y is drawn from N(0, 1), z = y² + noise, a = 2y + z · noise, b = 5z + a wiggle of a and y + noise. A "
@@ -132,6 +129,5 @@ circe_status demo_report_write(const demo *d) {
     report_heading(page, "Settings");
     show_facts(d, page);
     if (!report_end(page, path) && status == CIRCE_OK) status = CIRCE_ERR_WRITE;
-    free(path);
     return status;
 }

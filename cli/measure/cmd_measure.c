@@ -6,7 +6,7 @@
 #include "cli/common/output.h"
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
-#include "cli/measure/measure_text.h"
+#include "cli/results.h"
 
 static int print(const args *arguments, const circe_measure_job_result *r) {
     bool quiet = arguments->own.quiet;

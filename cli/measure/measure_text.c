@@ -1,5 +1,5 @@
 /* The result of `circe measure` as people read it. */
-#include "cli/measure/measure_text.h"
+#include "cli/results.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "cli/common/output.h"
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
-#include "cli/test/test_text.h"
+#include "cli/results.h"
 #include "io/paths.h"
 #include "jobs/calibration.h"
 #include "jobs/tests.h"

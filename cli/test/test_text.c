@@ -1,5 +1,5 @@
 /* The result of `circe test` as people read it. */
-#include "cli/test/test_text.h"
+#include "cli/results.h"
 
 #include <inttypes.h>
 #include <math.h>

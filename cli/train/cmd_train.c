@@ -1,18 +1,18 @@
 /* circe train: from a table, or from images, to an invariant predictor; by one process or several. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/owned.h"
 #include "circe/audit.h"
-#include "cli/audit/audit_text.h"
 #include "cli/commands.h"
 #include "cli/common/output.h"
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
 #include "cli/common/text.h"
 #include "cli/common/together.h"
+#include "cli/results.h"
 #include "io/paths.h"
 
 /* ---- on the way -------------------------------------------------------------------------------------------------- */
@@ -77,10 +77,9 @@ static void print_errors(const circe_training *t) {
         return;
     }
     for (int64_t c = 0; c < t->outputs; c++) {
-        char *name = small_format("error of %s", t->errors[c].name);
+        OWNED char *name = small_format("error of %s", t->errors[c].name);
         text_row(name, "MSE %.4g, or %.4g of the variance; R2 %.4g", t->errors[c].mse, t->errors[c].standardised,
                  t->errors[c].r2);
-        free(name);
     }
     if (isfinite(t->floor))
         text_row("floor", "about %.4g of the variance: the error of predicting from %s alone", t->floor, t->given);
@@ -135,7 +134,7 @@ static void print_state(const double *value, const char *name) {
 }
 
 static void print_measures(const circe_training *t) {
-    char *itself = small_format("%s itself", t->target);
+    OWNED char *itself = small_format("%s itself", t->target);
     printf("\nDependence on %s given %s", t->invariant_to, t->given);
     if (t->measured_rows < t->score.rows) printf(", on %" PRId64 " of these rows", t->measured_rows);
     printf("\n\n  %-18s  %10s  %10s  %10s  %10s\n", "", "CIRCE", "HSCIC", "GCM", "HSIC");
@@ -143,13 +142,12 @@ static void print_measures(const circe_training *t) {
     print_state(t->dependence[CIRCE_TRAINING_BASELINE], "without");
     print_state(t->dependence[CIRCE_TRAINING_AFTER], t->regularised ? "with regulariser" : "the network");
     putchar('\n');
-    free(itself);
 }
 
 static void explain_measures(const circe_training *t) {
     double chance = t->score.kpc_chance;
-    char *by_chance = isfinite(chance) ? small_format("; chance alone gives about %.2g", chance) : NULL;
-    char *text = small_format(
+    OWNED char *by_chance = isfinite(chance) ? small_format("; chance alone gives about %.2g", chance) : NULL;
+    OWNED char *text = small_format(
         "0 means independent. CIRCE and HSIC are unbiased and scatter around 0. By chance, GCM rarely exceeds 3. HSIC "
         "ignores --given: it measures marginal dependence. KPC is the share of the prediction's residual, once --given "
         "is known, that the --invariant-to columns explain%s.%s%s",
@@ -162,8 +160,6 @@ static void explain_measures(const circe_training *t) {
             : "");
     text_wrap(stdout, text, 0, 0, text_width());
     putchar('\n');
-    free(by_chance);
-    free(text);
 }
 
 static void print_training(const circe_training *t, const char *report, bool quiet) {
@@ -209,14 +205,13 @@ static int train(const session *s, const circe_train_options *options, const cir
 static void print_audited(const circe_training *t, const circe_audit_result *r, bool marginal) {
     printf("\nAudit of the %" PRId64 " %s rows\n\n", t->score.rows, t->test_rows > 0 ? "test" : "validation");
     if (r->n_attributes == 1 && r->n_predictions == 1 && t->given_is_target && !marginal) return;
-    char *text = small_format(
+    OWNED char *text = small_format(
         "The audit asks about every column of --invariant-to%s by itself, given %s. The p-values and KPC of the "
         "training above are for all of them together, %s%s.",
         r->n_predictions > 1 ? " and every class" : "", t->target, marginal ? "with nothing given" : "given ",
         marginal ? "" : t->given);
     text_wrap(stdout, text, 0, 0, text_width());
     putchar('\n');
-    free(text);
 }
 
 /* Into REPORT/audit, or MODEL-audit if there is no report. */
@@ -224,7 +219,7 @@ static int audit(const session *s, const args *arguments, const circe_training *
     circe_audit_options options;
     circe_audit_result *result = NULL;
     const circe_watch watch = session_watch(&arguments->own);
-    char *folder = report != NULL ? small_format("%s/audit", report) : small_format("%s-audit", training->path);
+    OWNED char *folder = report != NULL ? small_format("%s/audit", report) : small_format("%s-audit", training->path);
     circe_audit_options_init(&options);
     options.seed = training->seed;
     circe_status status = circe_training_audit(s->context, training, &options, &watch, &result);
@@ -236,7 +231,6 @@ static int audit(const session *s, const args *arguments, const circe_training *
         audit_text(result, folder, arguments->own.quiet);
     }
     circe_audit_result_free(result);
-    free(folder);
     return message_refused(status);
 }
 
@@ -245,7 +239,7 @@ int cmd_train(const args *arguments) {
     circe_train_options options = *(const circe_train_options *)arguments->options;
     circe_training *training = NULL;
     telling t = {.quiet = arguments->own.quiet};
-    char *report = report_folder(arguments);
+    OWNED char *report = report_folder(arguments);
     int status = session_open(&arguments->own, &s);
     if (status == EXIT_DONE && arguments->own.audit && options.invariant_to == NULL)
         status = message_refused(
@@ -261,6 +255,5 @@ int cmd_train(const args *arguments) {
     if (status == EXIT_DONE && ranks_first() && arguments->own.audit) status = audit(&s, arguments, training, report);
     circe_training_free(training);
     session_close(&s);
-    free(report);
     return status;
 }

@@ -10,7 +10,7 @@
 
 #include "circe/status.h"
 #include "images/pgm.h"
-#include "images/png_file.h"
+#include "images/picture.h"
 #include "images/resize.h"
 #include "images/sheet.h"
 #include "images/yaleb_task.h"

@@ -1,6 +1,6 @@
 /* Large delimited text: windows and stretches that are read side by side give what one reader from top to bottom gives,
  * wherever quotes, line ends and categories fall; numbers are the nearest doubles; a file that shrinks is an error. */
-#include "io/decimal.h"
+#include "io/csv.h"
 #include "io/io_parts.h"
 #include "tests/io/io_support.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "circe/status.h"
-#include "train/cpu/batch_norm_ranks.h"
+#include "train/cpu/cpu.h"
 #include "train/cpu/onednn.h"
 
 static const float EPSILON = 1e-5f;

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "train/cpu/batch_norm_ranks.h"
+#include "train/cpu/cpu.h"
 #include "train/cpu/onednn.h"
 
 enum { MOST_BLOCK = 16 };

@@ -68,4 +68,17 @@ void train_cpu_loss(train_device *device, train_loss_kind kind, int64_t n, int64
 void train_cpu_adamw(train_device *device, const train_adamw *how, int64_t n, const float *grads, float *params,
                      float *m, float *v);
 
+/* ---- batch_norm_ranks.c: batch norm over processes, called by all the device's ranks
+ * --------------------------------- */
+
+/* mean and variance (channels) of the whole batch; returns how many numbers a channel has in all. sums: room for
+ * channels + 1. */
+int64_t train_ranks_statistics(const train_device *device, const train_layer *layer, int64_t rows, const float *in,
+                               double *sums, float *mean, float *variance);
+
+/* grad_in, and grads of weight and bias, are those for constant statistics: grad_in := with what the statistics add.
+ * Room: sums for 2 channels, lines for 2 channels. */
+void train_ranks_correct(const train_device *device, const train_layer *layer, const train_visit *pass, float epsilon,
+                         double *sums, const float *mean, const float *variance, float *lines);
+
 #endif

@@ -7,7 +7,6 @@
  * The largest p_ij of a row is subtracted before exp, so that nothing overflows. Values are summed in double, parts of
  * a batch one after the other. */
 #include <math.h>
-#include <string.h>
 
 #include "train/cpu/cpu.h"
 #include "train/parallel.h"

@@ -4,7 +4,6 @@
  * it. */
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "circe/status.h"
 #include "train/cuda/cuda_device.h"

@@ -1,0 +1,73 @@
+/* The parts of `circe test`. */
+#ifndef JOBS_TEST_PARTS_H
+#define JOBS_TEST_PARTS_H
+
+#include "circe/test_job.h"
+#include "io/column_table.h"
+#include "io/inputs.h"
+
+enum { TEST_LEAST_ROWS = 8 };
+
+/* ---- test_rows.c: weights, groups and times of the rows ---------------------------------------------------------- */
+
+enum { ROW_WEIGHTS, ROW_GROUPS, ROW_TIME, N_ROW_COLUMNS };
+
+typedef struct row_column {
+    const char *source; /* of the option; NULL: not given */
+    input in;
+    double *values; /* (rows), owned */
+} row_column;
+
+void row_columns_of(const circe_test_job_options *options, row_column columns[N_ROW_COLUMNS]);
+void row_columns_free(row_column columns[N_ROW_COLUMNS]);
+/* Adds those that are given to the inputs that belong together; returns how many there are then. */
+int row_columns_join(row_column columns[N_ROW_COLUMNS], variable *variables, input **group, int n);
+/* The values of what was read, checked. */
+circe_status row_columns_take(row_column columns[N_ROW_COLUMNS]);
+/* The same for values that have been read already, from `columns` columns. Dates become their order. texts: those of
+ * the codes, NULL-terminated; NULL: the values are numbers. NaN stays. */
+circe_status row_values_settle(int kind, const char *source, int64_t columns, char *const *texts, double *values,
+                               int64_t rows);
+
+/* ---- test_pairs.c: the questions of many tests, from a file with the columns x, z and y -------------------------- */
+
+/* Questions with texts of their own, one per line. Errors name line and column. Frees nothing on failure. */
+circe_status pairs_read(const char *path, circe_question **questions, int64_t **lines, int64_t *n);
+void pairs_free(circe_question *questions, int64_t n);
+
+/* ---- test_cache.c: results on disk, by the content of what was tested -------------------------------------------- */
+
+typedef struct test_key {
+    uint64_t word[2];
+} test_key;
+
+/* The key covers the data, the kernels, all options that matter, and the version. */
+test_key test_key_of(const circe_mat *x, const circe_mat *y, const circe_mat *z, const circe_test_options *options);
+
+/* The result in the folder; false: there is none, or none that can be used. */
+bool test_cache_read(const char *folder, test_key key, circe_test_result *result);
+circe_status test_cache_write(const char *folder, test_key key, const circe_test_result *result);
+
+/* ---- test_questions.c: what many tests ask, by the columns of their table ---------------------------------------- */
+
+/* A question by the columns of the table. */
+typedef struct question_columns {
+    int64_t *x, *y, *z, n_x, n_y, n_z;
+} question_columns;
+
+typedef struct question_set {
+    const circe_test_job_options *options;
+    const circe_question *list; /* NULL: those of --pairs */
+    int64_t n;
+    circe_question *read;           /* the list, from a file; owned */
+    int64_t *lines;                 /* of the file; NULL: none */
+    column_table table;             /* with every column that is named */
+    double *of_rows[N_ROW_COLUMNS]; /* (rows): weights, groups, times; NULL: none */
+    question_columns *columns;      /* (n) */
+} question_set;
+
+/* options, list and n are set. conditions: whether the test looks at y. */
+circe_status questions_read(const circe_table *table, bool conditions, question_set *qs);
+void questions_free(question_set *qs);
+
+#endif
