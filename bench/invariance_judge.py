@@ -9,6 +9,7 @@ import numpy as np
 import invariance_tasks as tasks
 
 LEAST_GROUP = 20  # rows of a class in a group; rates of fewer are noise
+REPORTED = 5  # training rows for one test row of the report of `circe train`
 
 
 def p_values(values: np.ndarray, target: np.ndarray, attribute: np.ndarray) -> Dict[str, float]:
@@ -49,6 +50,8 @@ def judged(task: tasks.Cut, found) -> Dict[str, Any]:
     else:
         result["error"] = float(np.mean((values[:, 0] - target) ** 2) / np.var(target))
     result.update({f"p_{name}": p for name, p in p_values(values, target, attribute).items()})
+    few = len(task.train[task.target]) // REPORTED
+    result.update({f"p_{name}_few": p for name, p in p_values(values[:few], target[:few], attribute[:few]).items()})
     x = values[:, 1:] if values.shape[1] == 2 else values
     if np.ptp(x, axis=0).max() > 0:
         kpc = circe.effects(x, target, attribute, along=None).kpc

@@ -30,6 +30,7 @@ def test_a_small_task(tmp_path):
     assert [run["method"] for run in runs] == ["none", "circe"]  # the first is not repeated
     none, invariant = runs
     assert none["p_kci"] < 0.05 < invariant["p_kci"]
+    assert none["p_kci"] < none["p_kci_few"] <= 1  # 48 of the 120 fresh rows
     assert invariant["strength"] > 0 and invariant["fresh"] == 120 and invariant["rows"] == 240
     assert invariant["kpc_lower"] <= invariant["kpc"] <= invariant["kpc_upper"] < none["kpc_upper"]
 
