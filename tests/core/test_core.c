@@ -437,6 +437,57 @@ static void every_part_once(void **state) {
     free(times);
 }
 
+typedef struct nest {
+    const circe_context *context;
+    atomic_int times[3][64];
+    int threads[3];
+} nest;
+
+typedef struct nested_part {
+    nest *all;
+    int64_t part;
+} nested_part;
+
+static void count_nested(void *user, int64_t part) {
+    nested_part *p = user;
+    atomic_fetch_add(&p->all->times[p->part][part], 1);
+}
+
+static void long_part(void *user, int64_t part) {
+    nest *n = user;
+    nested_part p = {n, part};
+    n->threads[part] = circe__threads_bracketed();
+    for (int k = 0; k < 50; k++) circe_context_run(n->context, 64, count_nested, &p);
+}
+
+static void beside_in_part(void *user, int64_t part) {
+    (void)part;
+    circe__run_beside(((nest *)user)->context, 3, long_part, user);
+}
+
+/* Parts beside each other divide their own work as if each were alone, every piece is done once, and within another
+ * part they are cut as all work there is. */
+static void parts_beside(void **state) {
+    (void)state;
+    static nest n;
+    circe_context *context = test_context(4);
+    n.context = context;
+    for (int round = 0; round < 40; round++) {
+        int previous = circe__threads_begin(context);
+        memset(&n.times, 0, sizeof n.times);
+        if (round % 2 == 0)
+            circe__run_beside(context, 3, long_part, &n);
+        else
+            circe_context_run(context, 2, beside_in_part, &n);
+        circe__threads_end(previous);
+        for (int64_t part = 0; part < 3; part++) {
+            assert_int_equal(n.threads[part], round % 2 == 0 ? 4 : 1);
+            for (int k = 0; k < 64; k++) assert_int_equal(n.times[part][k], round % 2 == 0 ? 50 : 100);
+        }
+    }
+    assert_false(circe__helping());
+}
+
 /* A subset is a function of the generator alone: drawn in stretches or one number at a time, by one thread or four. */
 static void subsets_by_threads(void **state) {
     (void)state;
@@ -512,4 +563,4 @@ static void reused_blocks(void **state) {
 TEST_MAIN("core", TEST(status_texts), TEST(names), TEST(instruction_sets), TEST(blas_cores), TEST(contexts),
           TEST(views), TEST(philox_vectors), TEST(any_order), TEST(moments), TEST(permutations_and_subsets),
           TEST(training_allocates_nothing), TEST(allocator_is_used), TEST(parts_by_work), TEST(every_part_once),
-          TEST(subsets_by_threads), TEST(sorted_entries), TEST(reused_blocks))
+          TEST(parts_beside), TEST(subsets_by_threads), TEST(sorted_entries), TEST(reused_blocks))
