@@ -103,10 +103,11 @@ typedef struct circe__loops {
     void (*measure)(const circe__measured *measured, circe__settle_fn *settle, void *user, int threads, void *scratch);
 
     /* F (capacity, n): K ~ F'F of the points by pivoted Cholesky, until trace(K - F'F) <= min(tolerance * trace(K),
-     * limit), rounding forbids more, or the rows of F are full; sooner where may_give_up and the decay is too slow. */
+     * limit), rounding forbids more, or the rows of F are full; sooner where may_give_up and the decay is too slow.
+     * pivots (capacity), or NULL: the point that each row belongs to. */
     size_t (*factor_bytes)(int64_t rows, int64_t cols, int threads);
     circe__factored (*factor)(circe__factors kernel, const circe_mat *points, double tolerance, double limit,
-                              int may_give_up, circe_mat *F, int threads, void *scratch);
+                              int may_give_up, circe_mat *F, int64_t *pivots, int threads, void *scratch);
 
     /* Of this precision: G (r, r), symmetric with both triangles, = H T H', T tridiagonal: its diagonal (r), and what
      * is beside it (r); C (r, q) := H'C. On the calling thread, for some tens of rows. G is consumed. scratch: 4 r + q.

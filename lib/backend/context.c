@@ -1,24 +1,13 @@
 /* Creates a context: checks its options, counts its threads, and chooses the loops that this processor can run. */
 #include "circe/context.h"
 
-#include <stdlib.h>
-
 #include "backend/backend.h"
 #include "circe/version.h"
 #include "core/core.h"
+#include "core/reuse.h"
 #include "core/threads.h"
 
 enum { MAX_THREADS = 4096 };
-
-static void *default_allocate(void *user, size_t bytes) {
-    (void)user;
-    return malloc(bytes);
-}
-
-static void default_release(void *user, void *block) {
-    (void)user;
-    free(block);
-}
 
 circe_status circe_context_create(const circe_context_options *options, circe_context **context) {
     circe_context_options chosen;
@@ -31,7 +20,7 @@ circe_status circe_context_create(const circe_context_options *options, circe_co
     if ((chosen.allocator.allocate == NULL) != (chosen.allocator.release == NULL))
         return circe_fail(CIRCE_ERR_ARGUMENT, "an allocator needs both allocate and release");
     if (chosen.allocator.allocate == NULL)
-        chosen.allocator = (circe_allocator){default_allocate, default_release, NULL};
+        chosen.allocator = (circe_allocator){circe__allocate_default, circe__release_default, NULL};
 
     const circe__backend *backend = NULL;
     circe_status status = circe__backend_cpu(&backend);

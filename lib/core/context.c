@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "core/core.h"
+#include "core/threads.h"
 
 void circe_context_options_init(circe_context_options *options) { memset(options, 0, sizeof *options); }
 
@@ -27,6 +28,9 @@ void circe__log(const circe_context *context, circe_log_level level, const char 
 }
 
 circe_status circe__progress(const circe_context *context, const char *stage, int64_t done, int64_t total) {
+    if (circe__helping())
+        return circe__stopped() ? circe_fail(CIRCE_ERR_CANCELLED, "cancelled by the caller during: %s", stage)
+                                : CIRCE_OK;
     if (context->options.progress == NULL) return CIRCE_OK;
     if (context->options.progress(context->options.progress_user, stage, done, total) == 0) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_CANCELLED, "cancelled by the caller during: %s", stage);

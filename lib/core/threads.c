@@ -478,6 +478,31 @@ void circe__run_on(int threads, int64_t parts, circe_part_fn run, void *user) {
     circe__blas_alone_end();
 }
 
+typedef struct beside {
+    circe_part_fn run;
+    void *user;
+    int threads; /* bracketed, of the caller */
+} beside;
+
+static void run_wide(void *user, int64_t part) {
+    const beside *b = user;
+    bool inside_before = inside;
+    int before = bracketed;
+    inside = false;
+    bracketed = b->threads;
+    b->run(b->user, part);
+    inside = inside_before;
+    bracketed = before;
+}
+
+void circe__run_beside(const circe_context *context, int64_t parts, circe_part_fn run, void *user) {
+    beside b = {run, user, bracketed};
+    if (!inside) circe__run_on(context->threads, parts, run_wide, &b);
+    for (int64_t part = 0; inside && part < parts; part++) run(user, part);
+}
+
+bool circe__helping(void) { return brackets.depth == 0 && stop_of_part != NULL; }
+
 int circe__threads_begin(const circe_context *context) {
     int previous = bracketed;
     if (brackets.depth++ == 0) {

@@ -26,6 +26,14 @@ int circe__usable_threads(int threads);
  * arithmetic and locale (core/settings.h). */
 CIRCE_ROOMS void circe__run_on(int threads, int64_t parts, circe_part_fn run, void *user);
 
+/* A few long parts beside each other, such as both sides of a test. Calls that a part makes in turn are cut as if it
+ * had all threads of the context to itself, and are shared with threads that have nothing to do. So the parts compute
+ * the same bits as one after the other. Within a part of another call they run one after the other. */
+void circe__run_beside(const circe_context *context, int64_t parts, circe_part_fn run, void *user);
+
+/* Whether this thread works for another one, which alone asks and tells the caller of the library. */
+bool circe__helping(void);
+
 /* Brackets work that uses the algebra table of a backend, which divides itself among the context's threads; BLAS below
  * it runs on one. What begin returns is for end; brackets may be nested. */
 int circe__threads_begin(const circe_context *context);

@@ -88,19 +88,22 @@ void circe__views_free(const circe_context *context, circe__views *views) {
     for (int k = 0; k < 2; k++) circe__table_free(context, &views->of[k]);
 }
 
+static bool nothing_to_check(const circe__data *data) {
+    return data->y.dim == 0 || (data->by_value && circe__by_kernel(data)) || only_categories(&data->y);
+}
+
 /* Functions of y that all regressions share: the first are rough or additive, the second are products. */
-static circe_status view_of(const circe__data *data, int k, circe__views *views, circe__table *F) {
+circe_status circe__views_make(const circe__data *data, circe__views *views) {
     bool one = data->y.dim == 1;
     const circe__sight sight = {one ? CIRCE__ROUGH : CIRCE__ADDITIVE, 0, one ? 1.0 : 0.1, 0, 0.0};
-    circe__table *view = &views->of[k];
     double left;
-    circe_status status = CIRCE_OK;
-    if (view->data == NULL) {
-        status =
-            k == 0 ? circe__face_features(data, &sight, 1e-3, CHECK_RANK, view, &left) : circe__products(data, view);
-        if (status == CIRCE_OK) circe__weigh(data, view);
-    }
-    return status == CIRCE_OK ? circe__table_copy(data->context, view, F) : status;
+    *views = (circe__views){{{0}}};
+    if (nothing_to_check(data) || data->faces == NULL) return CIRCE_OK;
+    circe_status status = circe__face_features(data, &sight, 1e-3, CHECK_RANK, &views->of[0], &left);
+    if (status == CIRCE_OK) circe__weigh(data, &views->of[0]);
+    if (status == CIRCE_OK && !one) status = circe__products(data, &views->of[1]);
+    if (status == CIRCE_OK && !one) circe__weigh(data, &views->of[1]);
+    return status;
 }
 
 circe_status circe__check_residual(const circe__data *data, circe__regressor *regressor, const circe__table *target,
@@ -108,7 +111,7 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
     double least = 1.0, left, p, narrow = narrower * fmax(regressor->info.sigma2_multiple, 0.0);
     circe__sight own = regressor->spectrum->sight;
     if (data->y.dim == 0) return CIRCE_OK; /* nothing to be free of */
-    if ((data->by_value && circe__by_kernel(data)) || only_categories(&data->y)) {
+    if (nothing_to_check(data)) {
         regressor->info.check_p = 1.0; /* one mean per value leaves nothing of y */
         return CIRCE_OK;
     }
@@ -116,14 +119,14 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
     if (own.parts == 0) own.parts = CIRCE__KERNEL;
     own.multiple = narrow > 0.0 ? narrow : narrower;
     int count = data->faces == NULL ? 1 : data->y.dim > 1 ? 3 : 2;
-    circe_status status = CIRCE_OK;
+    circe_status status = count > 1 && views->of[0].data == NULL ? circe__views_make(data, views) : CIRCE_OK;
     for (int k = 0; status == CIRCE_OK && k < count; k++) {
         circe__table F = {0};
         if (k == 0) {
             status = circe__face_features(data, &own, 1e-3, CHECK_RANK, &F, &left);
             if (status == CIRCE_OK) circe__weigh(data, &F);
         } else {
-            status = view_of(data, k - 1, views, &F);
+            status = circe__table_copy(data->context, &views->of[k - 1], &F);
         }
         if (status == CIRCE_OK) status = check_against(data, regressor, &F, target, noise, &p);
         if (status == CIRCE_OK) least = fmin(least, p);

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/reuse.h"
+#include "core/threads.h"
 #include "inference/dependence.h"
 #include "inference/faces.h"
 #include "inference/memory.h"
@@ -456,4 +458,36 @@ circe_status circe__data_subset(const circe__data *data, const int64_t *index, i
     if (status == CIRCE_OK) status = circe__variable_subset(data, &data->z, index, n, &subset->z);
     if (status != CIRCE_OK) circe__data_free(subset);
     return status;
+}
+
+/* ---- parts beside each other ------------------------------------------------------------------------------------- */
+
+enum { MOST_PARTS = 16, TEXT_BYTES = 512 };
+
+typedef struct parts_beside {
+    circe__part_fn *run;
+    void *user;
+    circe_status status[MOST_PARTS];
+    char text[MOST_PARTS][TEXT_BYTES]; /* of a failure: each thread has its own */
+} parts_beside;
+
+static void run_part(void *user, int64_t part) {
+    parts_beside *p = user;
+    p->status[part] = p->run(p->user, part);
+    if (p->status[part] != CIRCE_OK) snprintf(p->text[part], TEXT_BYTES, "%s", circe_last_error());
+}
+
+circe_status circe__beside(const circe__data *data, int64_t parts, circe__part_fn *run, void *user) {
+    bool alone = data->options.memory != NULL || data->context->threads < 2 || parts > MOST_PARTS ||
+                 data->context->options.allocator.allocate != circe__allocate_default;
+    circe_status status = CIRCE_OK;
+    if (alone) {
+        for (int64_t part = 0; status == CIRCE_OK && part < parts; part++) status = run(user, part);
+        return status;
+    }
+    parts_beside p = {.run = run, .user = user};
+    circe__run_beside(data->context, parts, run_part, &p);
+    for (int64_t part = 0; part < parts; part++)
+        if (p.status[part] != CIRCE_OK) return circe_fail(p.status[part], "%s", p.text[part]);
+    return CIRCE_OK;
 }

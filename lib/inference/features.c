@@ -78,7 +78,8 @@ static circe_status factor_rows(const circe_context *context, const circe_kernel
     if (status == CIRCE_OK) {
         circe_mat mat = circe_mat_f64(points, n, dim), out = circe__mat(F, capacity, n, CIRCE_FLOAT64);
         circe__factors resolved = {factors, circe_kernel_n_factors(kernel)};
-        circe__factored result = loops->factor(resolved, &mat, tolerance, HUGE_VAL, 0, &out, context->threads, scratch);
+        circe__factored result =
+            loops->factor(resolved, &mat, tolerance, HUGE_VAL, 0, &out, NULL, context->threads, scratch);
         *left = result.trace > 0.0 ? fmax(result.left, 0.0) / result.trace : 0.0;
         status = circe__table_new(context, n, result.rank, features);
     }
@@ -91,17 +92,46 @@ static circe_status factor_rows(const circe_context *context, const circe_kernel
 }
 
 /* For rcot, whose features of y are a few hundred at most: so many random rows hold as good pivots as all of them. A
- * category that these rows miss would have no feature. */
+ * category that these rows miss would have no feature, and a linear kernel needs none (cme/basis.c). */
 enum { RCOT_CANDIDATES = 1000 };
 
 static bool few_candidates(const circe__data *data, const circe_kernel *kernel, int64_t n) {
     for (int64_t f = 0; f < kernel->n_factors; f++)
-        if (kernel->factors[f].kind == CIRCE_KERNEL_DELTA) return false;
+        if (kernel->factors[f].kind == CIRCE_KERNEL_DELTA || kernel->factors[f].kind == CIRCE_KERNEL_LINEAR)
+            return false;
     return data->options.method == CIRCE_TEST_RCOT && n > 2 * RCOT_CANDIDATES;
 }
 
+/* The basis of the pivots among some points (m, dim). */
+static circe_status pivots_among(const double *points, int64_t m, double tolerance, int64_t most, circe__basis *basis) {
+    const circe_context *context = basis->context;
+    const circe__loops *loops = circe__loops_for(context->backend, CIRCE_FLOAT64);
+    int64_t capacity = circe__min(most, m), dim = basis->dim;
+    int64_t *pivots = circe__alloc(context, capacity, sizeof *pivots);
+    double *F = circe__alloc(context, capacity * m, sizeof *F);
+    void *scratch = circe__alloc(context, (int64_t)loops->factor_bytes(m, dim, context->threads), 1);
+    circe_status status = pivots == NULL || F == NULL || scratch == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) {
+        circe_mat mat = circe_mat_f64(points, m, dim), out = circe__mat(F, capacity, m, CIRCE_FLOAT64);
+        int64_t rank = loops
+                           ->factor(circe__basis_kernel(basis), &mat, tolerance, HUGE_VAL, 0, &out, pivots,
+                                    context->threads, scratch)
+                           .rank;
+        status = circe__basis_reserve(basis, rank);
+        for (int64_t k = 0; status == CIRCE_OK && k < rank; k++) {
+            memcpy(basis->points + k * dim, points + pivots[k] * dim, (size_t)dim * sizeof *points);
+            for (int64_t j = 0; j <= k; j++) basis->L[k * basis->capacity + j] = F[j * m + pivots[k]];
+        }
+        basis->rank = status == CIRCE_OK ? rank : 0;
+    }
+    circe__free(context, pivots);
+    circe__free(context, F);
+    circe__free(context, scratch);
+    return status == CIRCE_OK ? circe__basis_invert(basis) : status;
+}
+
 static circe_status pivots_of_some(const circe__data *data, const double *points, int64_t n, int64_t dim,
-                                   double tolerance, int64_t most, const char *name, circe__basis *basis) {
+                                   double tolerance, int64_t most, circe__basis *basis) {
     const circe_context *context = data->context;
     int64_t *index = circe__alloc(context, RCOT_CANDIDATES, sizeof *index);
     double *rows = circe__alloc(context, RCOT_CANDIDATES * dim, sizeof *rows);
@@ -110,7 +140,7 @@ static circe_status pivots_of_some(const circe__data *data, const double *points
         circe_random_subset((circe_random){data->options.seed, CIRCE__STREAM_ROWS}, n, RCOT_CANDIDATES, index);
         for (int64_t i = 0; i < RCOT_CANDIDATES; i++)
             memcpy(rows + i * dim, points + index[i] * dim, (size_t)dim * sizeof *rows);
-        status = circe__basis_extend(basis, rows, RCOT_CANDIDATES, tolerance, most, name);
+        status = pivots_among(rows, RCOT_CANDIDATES, tolerance, most, basis);
     }
     circe__free(context, index);
     circe__free(context, rows);
@@ -128,7 +158,7 @@ static circe_status cover_rows(const circe__data *data, const circe_kernel *kern
     circe_status status = circe__basis_init(context, kernel, dim, name, &basis);
     if (status == CIRCE_OK)
         status = few_candidates(data, kernel, n)
-                     ? pivots_of_some(data, points, n, dim, tolerance, most, name, &basis)
+                     ? pivots_of_some(data, points, n, dim, tolerance, most, &basis)
                      : circe__basis_cover(&basis, points, n, tolerance, most, data->options.seed, name);
     if (status == CIRCE_ERR_RANK) status = circe__basis_invert(&basis);
     if (status == CIRCE_OK) status = circe__progress(context, "features", 1, 2);

@@ -104,6 +104,12 @@ circe_status circe__data_subset(const circe__data *data, const int64_t *index, i
 
 circe_status circe__test_fill(const circe_test_options *given, circe_test_options *options);
 
+/* Runs parts that do not depend on each other, such as both sides of a test, beside each other if nothing that they
+ * share is for one thread alone: a caller's allocator, a memory of regressions. The result is the same either way. The
+ * first failure counts. */
+typedef circe_status circe__part_fn(void *user, int64_t part);
+circe_status circe__beside(const circe__data *data, int64_t parts, circe__part_fn *run, void *user);
+
 /* ---- features.c ------------------------------------------------------------------------------------------------- */
 
 typedef struct circe__table {
@@ -267,6 +273,10 @@ typedef struct circe__pair_plan {
 
 circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *plan, circe__pair *pair,
                               circe__regressions *regressions, circe_test_result *result);
+/* Are the residuals free of y, and how far could the errors of both fits move the statistic? target: of the left side;
+ * NULL: it is not regressed. */
+circe_status circe__check_sides(const circe__data *data, const circe__table *target, circe__regressions *regressions,
+                                const circe__pair *pair, circe_test_result *result);
 /* left (n rows) minus its regression on the tested rows' y, with the regressor's width and ridge. */
 circe_status circe__center_y(const circe__data *data, const circe__regressor *regressor, circe__table *left);
 void circe__pair_free(const circe_context *context, circe__pair *pair);
@@ -336,6 +346,7 @@ double circe__clip_p(double p);
 typedef struct circe__views {
     circe__table of[2];
 } circe__views;
+circe_status circe__views_make(const circe__data *data, circe__views *views);
 void circe__views_free(const circe_context *context, circe__views *views);
 
 /* info.check_p: the residuals of `right` against y under a narrower kernel. */

@@ -321,6 +321,17 @@ static circe_status learn_side(learning *w, const circe__table *columns, const s
     return status;
 }
 
+typedef struct sides {
+    learning *w;
+    const circe__table *columns, *const *learned_from;
+    const smooth *start;
+} sides;
+
+static circe_status run_side(void *user, int64_t t) {
+    const sides *s = user;
+    return s->learned_from[t] == NULL ? CIRCE_OK : learn_side(&s->w[t], s->columns, s->start);
+}
+
 circe_status circe__metric_learn(const circe__data *data, const circe__table *const targets[2], bool products) {
     learning w[2] = {{.data = data}, {.data = data}};
     const circe__table *learned_from[2] = {NULL, NULL};
@@ -343,8 +354,8 @@ circe_status circe__metric_learn(const circe__data *data, const circe__table *co
     if (status == CIRCE_OK) status = median_of(&w[any], &sigma2);
     for (int k = 0; status == CIRCE_OK && k < STARTS; k++)
         status = fit(&w[any], learned_from, start_multiples[k] * sigma2, &start[k]);
-    for (int t = 0; status == CIRCE_OK && t < 2; t++)
-        if (learned_from[t] != NULL) status = learn_side(&w[t], &columns, start);
+    sides both = {w, &columns, learned_from, start};
+    if (status == CIRCE_OK) status = circe__beside(data, 2, run_side, &both);
     for (int k = 0; k < STARTS; k++) smooth_free(data->context, &start[k]);
     circe__table_free(data->context, &columns);
     learning_free(&w[0]);

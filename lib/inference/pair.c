@@ -294,26 +294,40 @@ static circe_status right_noise(const circe__data *data, circe__regressor *regre
     return status;
 }
 
-static circe_status check_sides(const circe__data *data, const circe__pair_plan *plan, const circe__table *target,
-                                circe__regressions *regressions, const circe__pair *pair, circe_test_result *result) {
-    circe__table noise = {0};
-    circe__views views = {0};
-    circe_status status = circe__check_residual(data, &regressions->side[1], &pair->right, &pair->noise, &views);
-    if (status == CIRCE_OK && !plan->regress_x && data->faces != NULL) {
+/* Each side's residuals against functions of y. */
+typedef struct checking {
+    const circe__data *data;
+    circe__regressions *regressions;
+    const circe__table *targets[2]; /* NULL: not regressed */
+    const circe__table *noises[2];
+    circe__table noise; /* of x */
+    circe__views views;
+} checking;
+
+static circe_status run_check(void *user, int64_t t) {
+    checking *c = user;
+    circe__regressor *side = &c->regressions->side[t];
+    circe_status status = CIRCE_OK;
+    if (c->targets[t] == NULL) return CIRCE_OK;
+    if (t == 0) status = circe__noise(c->data, side, c->targets[0], &c->noise);
+    return status == CIRCE_OK ? circe__check_residual(c->data, side, c->targets[t], c->noises[t], &c->views) : status;
+}
+
+circe_status circe__check_sides(const circe__data *data, const circe__table *target, circe__regressions *regressions,
+                                const circe__pair *pair, circe_test_result *result) {
+    checking c = {data, regressions, {target, &pair->right}, {&c.noise, &pair->noise}, {0}, {{{0}}}};
+    circe_status status = circe__views_make(data, &c.views);
+    if (status == CIRCE_OK) status = circe__beside(data, 2, run_check, &c);
+    if (status == CIRCE_OK && target == NULL && data->faces != NULL) {
         /* the left side is centred by the same smoother */
         const circe__regressor same[2] = {regressions->side[1], regressions->side[1]};
         const circe__table *twice[2] = {&pair->right, &pair->right}, *noise_twice[2] = {&pair->noise, &pair->noise};
         status = circe__check_misfit(data, same, twice, noise_twice, result);
     }
-    if (status == CIRCE_OK && plan->regress_x) {
-        status = circe__noise(data, &regressions->side[0], target, &noise);
-        if (status == CIRCE_OK) status = circe__check_residual(data, &regressions->side[0], target, &noise, &views);
-        const circe__table *targets[2] = {target, &pair->right}, *noises[2] = {&noise, &pair->noise};
-        if (status == CIRCE_OK && data->y.dim > 0 && !data->by_value && circe__by_kernel(data))
-            status = circe__check_misfit(data, regressions->side, targets, noises, result);
-    }
-    circe__views_free(data->context, &views);
-    circe__table_free(data->context, &noise);
+    if (status == CIRCE_OK && target != NULL && data->y.dim > 0 && !data->by_value && circe__by_kernel(data))
+        status = circe__check_misfit(data, regressions->side, c.targets, c.noises, result);
+    circe__views_free(data->context, &c.views);
+    circe__table_free(data->context, &c.noise);
     return status;
 }
 
@@ -338,7 +352,7 @@ circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *p
     if (status == CIRCE_OK) status = left_side(data, plan, &target, regressions, pair, result);
     if (status == CIRCE_OK) status = right_noise(data, &sides[1], pair);
     if (status == CIRCE_OK && !data->options.skip_checks)
-        status = check_sides(data, plan, &target, regressions, pair, result);
+        status = circe__check_sides(data, plan->regress_x ? &target : NULL, regressions, pair, result);
     if (status == CIRCE_OK && data->n > MANY_ROWS && !plan->columns) status = compress_sides(data, pair, result);
     circe__table_free(data->context, &target);
     if (status != CIRCE_OK) {

@@ -28,21 +28,6 @@ static circe_status fourier_table(const circe__data *data, const circe__variable
     return status;
 }
 
-/* Are the residuals free of y, and how far could the errors of both fits move the statistic? */
-static circe_status check_pair(const circe__data *data, const circe__table *x, circe__regressions *made,
-                               const circe__pair *pair, circe_test_result *result) {
-    circe__table noise = {0};
-    circe__views views = {0};
-    circe_status status = circe__check_residual(data, &made->side[1], &pair->right, &pair->noise, &views);
-    if (status == CIRCE_OK) status = circe__noise(data, &made->side[0], x, &noise);
-    if (status == CIRCE_OK) status = circe__check_residual(data, &made->side[0], x, &noise, &views);
-    const circe__table *targets[2] = {x, &pair->right}, *noises[2] = {&noise, &pair->noise};
-    if (status == CIRCE_OK && !data->by_value) status = circe__check_misfit(data, made->side, targets, noises, result);
-    circe__views_free(data->context, &views);
-    circe__table_free(data->context, &noise);
-    return status;
-}
-
 /* The share of the right side that its regression leaves. */
 static double remaining_of(const circe__regressor *side, const circe__table *right, const circe__table *noise) {
     int64_t q = right->cols;
@@ -72,7 +57,8 @@ static circe_status test_pair(const circe__data *data, circe_test_result *result
     double left = status == CIRCE_OK ? circe__square_norm(pair.left.data, x.rows * x.cols) : 0.0;
     if (status == CIRCE_OK) status = circe__residual(&made.side[1], &pair.left);
     if (status == CIRCE_OK) status = circe__noise(data, &made.side[1], &pair.right, &pair.noise);
-    if (status == CIRCE_OK && !o->skip_checks && data->y.dim > 0) status = check_pair(data, &x, &made, &pair, result);
+    if (status == CIRCE_OK && !o->skip_checks && data->y.dim > 0)
+        status = circe__check_sides(data, &x, &made, &pair, result);
     if (status == CIRCE_OK) {
         result->rank_x = pair.p = pair.left.cols;
         result->rank_z = pair.q = pair.right.cols;

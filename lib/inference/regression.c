@@ -464,30 +464,56 @@ static circe_status leading(const circe__data *data, const circe__table *target,
     return CIRCE_OK;
 }
 
+/* Each side by itself, but for the spectra, of which there may be one for both. */
+typedef struct adapting {
+    const circe__data *data;
+    const circe__table *const *targets;
+    const circe__table *by[2]; /* led, or NULL where there is no target */
+    circe__table led[2];
+    circe__sight sights[2];
+    circe__regressions *made;
+    choice *best;
+} adapting;
+
+static circe_status run_leading(void *user, int64_t t) {
+    adapting *a = user;
+    if (a->targets[t] == NULL) return CIRCE_OK;
+    a->by[t] = &a->led[t];
+    return leading(a->data, a->targets[t], &a->led[t]);
+}
+
+static circe_status run_spectrum(void *user, int64_t k) {
+    const adapting *a = user;
+    circe__sight sight = a->made->spectra[k].sight;
+    return circe__spectrum_make(a->data, &sight, &a->made->spectra[k]);
+}
+
+static circe_status run_ridges(void *user, int64_t t) {
+    const adapting *a = user;
+    const circe__spectrum *spectrum = NULL;
+    if (a->by[t] == NULL) return CIRCE_OK;
+    double *errors = circe__alloc(a->data->context, a->data->options.n_ridge, sizeof *errors);
+    circe_status status = errors == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) status = spectrum_of(a->data, &a->sights[t], a->made, &spectrum);
+    if (status == CIRCE_OK) status = try_ridges(a->data, spectrum, a->by[t], errors, &a->best[t]);
+    a->best[t].sight.side = (int)t;
+    circe__free(a->data->context, errors);
+    return status;
+}
+
 /* Uses the face that screening chose, with a ridge by leave-one-out. */
 static circe_status adapt(const circe__data *data, const circe__table *const targets[2], choice best[2],
                           circe__regressions *made) {
-    const circe__spectrum *spectrum = NULL;
-    circe__sight sights[2];
-    circe__table led[2] = {{0}};
-    const circe__table *by[2] = {NULL, NULL};
-    double *errors = circe__alloc(data->context, data->options.n_ridge, sizeof *errors);
-    circe_status status = errors == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
-    for (int t = 0; status == CIRCE_OK && t < 2; t++) {
-        if (targets[t] == NULL) continue;
-        status = leading(data, targets[t], &led[t]);
-        by[t] = &led[t];
-    }
-    if (status == CIRCE_OK) status = circe__screen(data, by, sights);
-    for (int t = 0; status == CIRCE_OK && t < 2; t++) {
-        if (by[t] == NULL) continue;
-        status = spectrum_of(data, &sights[t], made, &spectrum);
-        if (status == CIRCE_OK) status = try_ridges(data, spectrum, by[t], errors, &best[t]);
-        best[t].sight.side = t;
-    }
-    circe__table_free(data->context, &led[0]);
-    circe__table_free(data->context, &led[1]);
-    circe__free(data->context, errors);
+    adapting a = {.data = data, .targets = targets, .made = made, .best = best};
+    circe_status status = circe__beside(data, 2, run_leading, &a);
+    if (status == CIRCE_OK) status = circe__screen(data, a.by, a.sights);
+    for (int t = 0; status == CIRCE_OK && t < 2; t++) /* the spectra that run_ridges will look for */
+        if (a.by[t] != NULL && (made->n_spectra == 0 || !same_sight(&made->spectra[0].sight, &a.sights[t])))
+            made->spectra[made->n_spectra++].sight = a.sights[t];
+    if (status == CIRCE_OK) status = circe__beside(data, made->n_spectra, run_spectrum, &a);
+    if (status == CIRCE_OK) status = circe__beside(data, 2, run_ridges, &a);
+    circe__table_free(data->context, &a.led[0]);
+    circe__table_free(data->context, &a.led[1]);
     return status;
 }
 

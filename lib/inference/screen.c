@@ -87,10 +87,37 @@ static bool is_skewed(const circe__data *data) {
     return false;
 }
 
+/* Widths of one kernel, each on its own, and the best of them. */
+typedef struct widths {
+    const screening *s;
+    unsigned part;
+    const double *width;
+    screening *tried; /* (n) */
+} widths;
+
+static circe_status try_width(void *user, int64_t k) {
+    const widths *w = user;
+    w->tried[k] = *w->s;
+    return consider(&w->tried[k], (circe__sight){w->part, 0, w->width[k], 0, 0.0}, true, true, 0.0);
+}
+
+/* Side t of `from`, if it is better. */
+static void take_better(screening *s, const screening *from, int t) {
+    if (!(from->least[t] < s->least[t])) return;
+    s->least[t] = from->least[t];
+    s->degrees[t] = from->degrees[t];
+    s->ridge[t] = from->ridge[t];
+    s->share[t] = from->share[t];
+    s->best[t] = from->best[t];
+}
+
 static circe_status consider_widths(screening *s, unsigned part, const double *width, int64_t n) {
-    circe_status status = CIRCE_OK;
+    screening *tried = circe__alloc(s->data->context, n, sizeof *tried);
+    widths w = {s, part, width, tried};
+    circe_status status = tried == NULL ? CIRCE_ERR_MEMORY : circe__beside(s->all, n, try_width, &w);
     for (int64_t k = 0; status == CIRCE_OK && k < n; k++)
-        status = consider(s, (circe__sight){part, 0, width[k], 0, 0.0}, true, true, 0.0);
+        for (int t = 0; t < 2; t++) take_better(s, &tried[k], t);
+    circe__free(s->data->context, tried);
     return status;
 }
 
@@ -135,12 +162,8 @@ static circe_status consider_additive(screening *s, int t) {
         status = consider(&own, (circe__sight){CIRCE__ADDITIVE, t, width[k], 0, 0.0}, t == 0, t == 1, 0.0);
     if (status == CIRCE_OK && s->data->y.dim <= MOST_PAIRED_DIM) status = consider_beside(&own, t, CIRCE__PRODUCTS);
     if (status == CIRCE_OK && s->data->faces->splits[t] > 0) status = consider_beside(&own, t, CIRCE__LEAVES);
-    if (own.least[t] < s->least[t]) {
-        s->least[t] = own.least[t];
-        s->degrees[t] = own.degrees[t];
-        s->ridge[t] = own.ridge[t];
-        s->best[t] = own.best[t];
-    }
+    own.share[t] = s->share[t];
+    take_better(s, &own, t);
     return status;
 }
 
@@ -223,6 +246,42 @@ static circe_status consider_interactions(screening *s, int t, bool wrong) {
     return status == CIRCE_OK && again ? consider_leaves(s, t) : status;
 }
 
+/* What is tried for one side alone. */
+typedef circe_status side_fn(screening *s, int t, bool wrong);
+
+static circe_status side_metric(screening *s, int t, bool wrong) {
+    (void)wrong;
+    return consider_metric(s, t);
+}
+
+static circe_status side_costly(screening *s, int t, bool wrong) {
+    int64_t d = s->data->y.dim;
+    circe_status status = CIRCE_OK;
+    if (s->targets[t] != NULL && (d == 1 || wrong || is_rough(s, t)))
+        status = consider_sums(s, t);
+    else if (d <= MOST_SPLIT_DIM)
+        status = consider_leaves(s, t);
+    return status == CIRCE_OK ? consider_interactions(s, t, wrong) : status;
+}
+
+typedef struct both {
+    side_fn *run;
+    const bool *wrong;
+    screening of[2]; /* each side writes to its own */
+} both;
+
+static circe_status run_side(void *user, int64_t t) {
+    both *b = user;
+    return b->run(&b->of[t], (int)t, b->wrong[t]);
+}
+
+static circe_status both_sides(screening *s, side_fn *run, const bool wrong[2]) {
+    both b = {run, wrong, {*s, *s}};
+    circe_status status = circe__beside(s->all, 2, run_side, &b);
+    for (int t = 0; t < 2; t++) take_better(s, &b.of[t], t);
+    return status;
+}
+
 /* Tries the cheap candidates for every side, then the others if these are rough. In one dimension a jump takes few
  * degrees of freedom, so leaves are always tried. */
 static circe_status consider_all(screening *s) {
@@ -233,19 +292,14 @@ static circe_status consider_all(screening *s) {
         first++; /* narrower ones reach no neighbour there */
     const unsigned kernels[] = {CIRCE__KERNEL, CIRCE__SCORES};
     circe_status status = CIRCE_OK;
-    bool wrong[2];
+    bool wrong[2] = {false, false};
     for (int k = 0; status == CIRCE_OK && k < (is_skewed(s->data) ? 2 : 1); k++)
         status = consider_widths(s, kernels[k], o->width + first, o->n_width - first);
     if (status == CIRCE_OK && d == 1 && s->all->total <= ROUGH_ROWS)
         status = consider_widths(s, CIRCE__ROUGH, rough, 3);
-    for (int t = 0; status == CIRCE_OK && t < 2; t++) status = consider_metric(s, t);
+    if (status == CIRCE_OK) status = both_sides(s, side_metric, wrong);
     if (status == CIRCE_OK) status = compare_simple(s, wrong);
-    for (int t = 0; status == CIRCE_OK && t < 2; t++)
-        if (s->targets[t] != NULL && (d == 1 || wrong[t] || is_rough(s, t)))
-            status = consider_sums(s, t);
-        else if (d <= MOST_SPLIT_DIM)
-            status = consider_leaves(s, t);
-    for (int t = 0; status == CIRCE_OK && t < 2; t++) status = consider_interactions(s, t, wrong[t]);
+    if (status == CIRCE_OK) status = both_sides(s, side_costly, wrong);
     return status;
 }
 

@@ -5,6 +5,7 @@
 
 #include "inference/inference_parts.h"
 
+#include "core/reuse.h"
 #include "core/settings.h"
 
 static const char *const method_names[] = {"kci", "circe", "splitkci", "gcm", "rcot", "hsic", "wgcm", "pcm"};
@@ -80,6 +81,7 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
     if (status == CIRCE_OK) status = describe_kernel(&data->z, result->kernel_z);
     if (status != CIRCE_OK) return status;
     int threads = circe__threads_begin(data->context);
+    circe__reuse_begin();
     unsigned rounding = circe__flush_begin();
     switch (data->options.method) {
         case CIRCE_TEST_KCI:
@@ -108,6 +110,7 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
             break;
     }
     circe__flush_end(rounding);
+    circe__reuse_end();
     status = circe__threads_finish(threads, status);
     if (status == CIRCE_OK && !(isfinite(result->statistic) && isfinite(result->p_value)))
         status = circe_fail(CIRCE_ERR_NUMERIC,
@@ -158,8 +161,12 @@ circe_status circe_test(circe_context *context, const circe_mat *x, const circe_
     circe__data data;
     double start = circe__seconds();
     if (result == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "result must not be NULL");
+    circe__reuse_begin();
     circe_status status = circe__data_begin(context, x, y, z, options, &data);
-    if (status != CIRCE_OK) return status;
+    if (status != CIRCE_OK) {
+        circe__reuse_end();
+        return status;
+    }
     status = circe__progress(context, "test", 0,
                              0); /* some methods ask nowhere else, and many tests may follow each other */
     if (status == CIRCE_OK) status = circe__test_run(&data, result);
@@ -169,6 +176,7 @@ circe_status circe_test(circe_context *context, const circe_mat *x, const circe_
         if (status == CIRCE_OK) circe__verdict(&data, result);
     }
     circe__data_free(&data);
+    circe__reuse_end();
     result->seconds = circe__seconds() - start;
     return status;
 }

@@ -7,9 +7,9 @@
  * SPLIT_DEGREES per split, since its place was searched for. Rows are sorted once along each column, and stay so within
  * their leaves. O(n d q) per level, on at most MOST_ROWS rows. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/sort.h"
 #include "inference/faces.h"
 
 enum {
@@ -35,7 +35,8 @@ typedef struct tree {
     const circe__table *target;
     int64_t columns, dim, n_leaves;
     double *values;         /* (dim, n): columns of y, directions, products */
-    int32_t *order, *spare; /* (dim, n): rows by their value, leaf by leaf; (n) scratch */
+    int32_t *sorted;        /* (dim, n): rows by their value */
+    int32_t *order, *spare; /* (dim, n): the same, leaf by leaf; (n) scratch */
     leaf leaves[MOST_LEAVES];
     struct cut {
         int64_t leaf, column;
@@ -47,23 +48,13 @@ static int32_t *order_of(const tree *t, int64_t c) { return t->order + c * t->ta
 
 static double value_of(const tree *t, int64_t row, int64_t c) { return t->values[c * t->target->rows + row]; }
 
-typedef struct entry {
-    double value;
-    int64_t row;
-} entry;
-
-static int by_value(const void *a, const void *b) {
-    const entry *p = a, *q = b;
-    if (p->value != q->value) return p->value < q->value ? -1 : 1;
-    return p->row < q->row ? -1 : p->row > q->row;
-}
-
-static void sort_rows(tree *t, entry *entries) {
+/* entries (2 n): scratch. */
+static void sort_rows(tree *t, circe__entry *entries) {
     int64_t n = t->target->rows;
     for (int64_t c = 0; c < t->dim; c++) {
-        for (int64_t i = 0; i < n; i++) entries[i] = (entry){value_of(t, i, c), i};
-        qsort(entries, (size_t)n, sizeof *entries, by_value);
-        for (int64_t i = 0; i < n; i++) order_of(t, c)[i] = (int32_t)entries[i].row;
+        for (int64_t i = 0; i < n; i++) entries[i] = (circe__entry){value_of(t, i, c), i};
+        circe__sort_entries(entries, entries + n, n);
+        for (int64_t i = 0; i < n; i++) t->sorted[c * n + i] = (int32_t)entries[i].row;
     }
 }
 
@@ -228,7 +219,7 @@ static circe_status keep_leaves(const tree *t, int64_t splits, int side) {
 
 /* Grows trees along the columns alone, along everything, and the same without lines; keeps the best. A function that no
  * first split can see, as sign(y_1 y_2), is found by chance, which more places to split at make smaller. */
-static circe_status grow_best(tree *t, circe__table *rest, entry *entries, int side) {
+static circe_status grow_best(tree *t, circe__table *rest, int side) {
     const circe__data *data = t->data;
     int64_t all = t->dim, plain = circe__min(data->y.dim, MOST_DIM);
     double least = HUGE_VAL, error;
@@ -237,7 +228,7 @@ static circe_status grow_best(tree *t, circe__table *rest, entry *entries, int s
         if (k == 2) status = take_lines(data, rest);
         t->columns = rest->cols;
         t->dim = k == 0 ? plain : all;
-        sort_rows(t, entries);
+        memcpy(t->order, t->sorted, (size_t)(t->dim * rest->rows) * sizeof *t->order);
         int64_t splits = status == CIRCE_OK ? grow(t, k == 2 ? (double)data->y.dim : 0.0, &error) : 0;
         if (splits == 0 || error >= least) continue;
         least = error;
@@ -257,15 +248,18 @@ circe_status circe__tree_grow(const circe__data *data, const circe__table *targe
     t.order = circe__alloc(context, t.dim * n, sizeof *t.order);
     t.values = circe__alloc(context, t.dim * n, sizeof *t.values);
     t.spare = circe__alloc(context, n, sizeof *t.spare);
-    entry *entries = circe__alloc(context, n, sizeof *entries);
-    bool made = t.order != NULL && t.values != NULL && t.spare != NULL && entries != NULL;
+    t.sorted = circe__alloc(context, t.dim * n, sizeof *t.sorted);
+    circe__entry *entries = circe__alloc(context, 2 * n, sizeof *entries);
+    bool made = t.order != NULL && t.sorted != NULL && t.values != NULL && t.spare != NULL && entries != NULL;
     circe_status status = made ? plain_target(data, target, side, &rest) : CIRCE_ERR_MEMORY;
     if (status == CIRCE_OK) {
         fill_values(&t, side);
-        status = grow_best(&t, &rest, entries, side);
+        sort_rows(&t, entries);
+        status = grow_best(&t, &rest, side);
     }
     circe__table_free(context, &rest);
     circe__free(context, t.order);
+    circe__free(context, t.sorted);
     circe__free(context, t.values);
     circe__free(context, t.spare);
     circe__free(context, entries);

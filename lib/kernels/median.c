@@ -183,20 +183,34 @@ typedef struct distances {
     double *squares; /* of row i with those before it, from i (i - 1) / 2 on */
 } distances;
 
+enum { TOGETHER = 4 }; /* columns in one pass over the pairs */
+
+/* out[j] (rows) += the squares of own[c] - columns[c][j] over up to TOGETHER columns, which are `ld` apart. */
+static void add_squares(const double *own, const double *columns, int64_t ld, int64_t cols, int64_t rows,
+                        double *restrict out) {
+    const double *a = columns, *b = a + ld, *c = b + ld, *d = c + ld;
+    if (cols == TOGETHER) {
+        double p = own[0], q = own[ld], r = own[2 * ld], s = own[3 * ld];
+        for (int64_t j = 0; j < rows; j++)
+            out[j] = out[j] + (p - a[j]) * (p - a[j]) + (q - b[j]) * (q - b[j]) + (r - c[j]) * (r - c[j]) +
+                     (s - d[j]) * (s - d[j]);
+        return;
+    }
+    for (int64_t k = 0; k < cols; k++)
+        for (int64_t j = 0; j < rows; j++)
+            out[j] += (own[k * ld] - columns[k * ld + j]) * (own[k * ld] - columns[k * ld + j]);
+}
+
 /* Rows from both ends, which makes the ranges equal. */
 static void run_distances(void *user, int64_t first, int64_t end) {
     const distances *d = user;
     for (int64_t k = first; k < end; k++) {
         int64_t i = k % 2 == 0 ? k / 2 : d->n - 1 - k / 2;
-        double *restrict out = d->squares + i * (i - 1) / 2;
-        for (int64_t c = 0; c < d->cols; c++) {
-            const double *column = d->points + c * d->n;
-            double own = column[i];
-            for (int64_t j = 0; j < i; j++) {
-                double difference = own - column[j];
-                out[j] = c > 0 ? out[j] + difference * difference : difference * difference;
-            }
-        }
+        double *out = d->squares + i * (i - 1) / 2;
+        memset(out, 0, (size_t)i * sizeof *out);
+        for (int64_t c = 0; c < d->cols; c += TOGETHER)
+            add_squares(d->points + c * d->n + i, d->points + c * d->n, d->n, circe__min(TOGETHER, d->cols - c), i,
+                        out);
     }
 }
 

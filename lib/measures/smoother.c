@@ -216,8 +216,8 @@ static circe_status factor_once(circe_workspace *workspace, const circe__points 
                                 (int64_t)loops->factor_bytes(n, points->mat.cols, context->threads), 1);
     if (F == NULL || scratch == NULL) return CIRCE_ERR_MEMORY;
     circe_mat out = circe__mat(F, capacity, n, CIRCE_FLOAT64);
-    *result =
-        loops->factor(points->kernel, &points->mat, tolerance, limit, may_give_up, &out, context->threads, scratch);
+    *result = loops->factor(points->kernel, &points->mat, tolerance, limit, may_give_up, &out, NULL, context->threads,
+                            scratch);
     return CIRCE_OK;
 }
 

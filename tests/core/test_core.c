@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "backend/cpu/blas_core.h"
+#include "core/reuse.h"
+#include "core/sort.h"
 #include "core/threads.h"
 #include "tests/support.h"
 
@@ -435,6 +437,57 @@ static void every_part_once(void **state) {
     free(times);
 }
 
+typedef struct nest {
+    const circe_context *context;
+    atomic_int times[3][64];
+    int threads[3];
+} nest;
+
+typedef struct nested_part {
+    nest *all;
+    int64_t part;
+} nested_part;
+
+static void count_nested(void *user, int64_t part) {
+    nested_part *p = user;
+    atomic_fetch_add(&p->all->times[p->part][part], 1);
+}
+
+static void long_part(void *user, int64_t part) {
+    nest *n = user;
+    nested_part p = {n, part};
+    n->threads[part] = circe__threads_bracketed();
+    for (int k = 0; k < 50; k++) circe_context_run(n->context, 64, count_nested, &p);
+}
+
+static void beside_in_part(void *user, int64_t part) {
+    (void)part;
+    circe__run_beside(((nest *)user)->context, 3, long_part, user);
+}
+
+/* Parts beside each other divide their own work as if each were alone, every piece is done once, and within another
+ * part they are cut as all work there is. */
+static void parts_beside(void **state) {
+    (void)state;
+    static nest n;
+    circe_context *context = test_context(4);
+    n.context = context;
+    for (int round = 0; round < 40; round++) {
+        int previous = circe__threads_begin(context);
+        memset(&n.times, 0, sizeof n.times);
+        if (round % 2 == 0)
+            circe__run_beside(context, 3, long_part, &n);
+        else
+            circe_context_run(context, 2, beside_in_part, &n);
+        circe__threads_end(previous);
+        for (int64_t part = 0; part < 3; part++) {
+            assert_int_equal(n.threads[part], round % 2 == 0 ? 4 : 1);
+            for (int k = 0; k < 64; k++) assert_int_equal(n.times[part][k], round % 2 == 0 ? 50 : 100);
+        }
+    }
+    assert_false(circe__helping());
+}
+
 /* A subset is a function of the generator alone: drawn in stretches or one number at a time, by one thread or four. */
 static void subsets_by_threads(void **state) {
     (void)state;
@@ -453,7 +506,61 @@ static void subsets_by_threads(void **state) {
     assert_int_equal(taken, K);
 }
 
+/* Equal values keep their order, 0 and -0 are equal, and no number of digits in common leads astray. */
+static void sorted_entries(void **state) {
+    (void)state;
+    enum { N = 5000 };
+    static circe__entry entries[N], spare[N];
+    static double values[N];
+    const double few[] = {-0.0, 0.0, -HUGE_VAL, HUGE_VAL, 5e-324, -5e-324, 1.0, -1.0, 1e300};
+    for (int kind = 0; kind < 3; kind++)
+        for (int64_t n = 0; n <= N; n = n < 3 ? n + 1 : 5 * n / 2 + 1) {
+            circe_random_normal((circe_random){(uint64_t)kind, 3}, 0, N, values);
+            for (int64_t i = 0; i < n; i++) {
+                if (kind == 1) values[i] = few[(uint64_t)(fabs(values[i]) * 1e6) % 9];
+                if (kind == 2) values[i] = 1.0 + 1e-12 * floor(10.0 * values[i]); /* equal but for their last digits */
+                entries[i] = (circe__entry){values[i], i};
+            }
+            circe__sort_entries(entries, spare, n);
+            for (int64_t i = 0; i < n; i++) assert_true(entries[i].value == values[entries[i].row]);
+            for (int64_t i = 1; i < n; i++) {
+                const circe__entry *a = &entries[i - 1], *b = &entries[i];
+                if (!(a->value < b->value || (a->value == b->value && a->row < b->row))) fail_msg("entry %d", (int)i);
+            }
+        }
+}
+
+/* Blocks of the default allocator hold what was asked for, and two that are in use never overlap. */
+static void reused_blocks(void **state) {
+    (void)state;
+    enum { BLOCKS = 40, ROUNDS = 2000 };
+    static struct {
+        unsigned char *block, mark;
+        size_t bytes;
+    } held[BLOCKS];
+    uint32_t random = 7;
+    circe__reuse_begin();
+    for (int round = 0; round < ROUNDS; round++) {
+        random = random * 1664525u + 1013904223u;
+        int k = (int)(random >> 8) % BLOCKS;
+        for (size_t e = 0; held[k].block != NULL && e < held[k].bytes; e += 4096)
+            assert_int_equal(held[k].block[e], held[k].mark);
+        if (held[k].block != NULL) circe__release_default(NULL, held[k].block);
+        held[k].bytes = 1 + (size_t)(random >> 10) % 300000;
+        held[k].mark = (unsigned char)round;
+        held[k].block = circe__allocate_default(NULL, held[k].bytes);
+        assert_non_null(held[k].block);
+        memset(held[k].block, held[k].mark, held[k].bytes);
+        if (round == ROUNDS / 2) { /* what is in use stays when the store shrinks */
+            circe__reuse_end();
+            circe__reuse_begin();
+        }
+    }
+    for (int k = 0; k < BLOCKS; k++) circe__release_default(NULL, held[k].block);
+    circe__reuse_end();
+}
+
 TEST_MAIN("core", TEST(status_texts), TEST(names), TEST(instruction_sets), TEST(blas_cores), TEST(contexts),
           TEST(views), TEST(philox_vectors), TEST(any_order), TEST(moments), TEST(permutations_and_subsets),
           TEST(training_allocates_nothing), TEST(allocator_is_used), TEST(parts_by_work), TEST(every_part_once),
-          TEST(subsets_by_threads))
+          TEST(parts_beside), TEST(subsets_by_threads), TEST(sorted_entries), TEST(reused_blocks))

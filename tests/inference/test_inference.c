@@ -30,6 +30,36 @@ static void threads_and_seeds(void **state) {
     }
 }
 
+/* Both sides of a test run beside each other, except with a caller's allocator, which may know one thread only: the
+ * same bits. */
+static void sides_beside_each_other(void **state) {
+    (void)state;
+    const circe_test_method some[] = {CIRCE_TEST_KCI, CIRCE_TEST_CIRCE, CIRCE_TEST_GCM, CIRCE_TEST_RCOT};
+    test_allocator counter;
+    circe_context_options one_by_one;
+    circe_context_options_init(&one_by_one);
+    one_by_one.threads = 4;
+    one_by_one.allocator = test_counting(&counter);
+    for (int64_t m = 0; m < COUNT(some); m++)
+        for (int64_t dim = 1; dim <= 4; dim += 3) {
+            circe_test_options options = options_of(some[m]);
+            circe_mat y = test_normal(50, 700, dim), x = test_normal(51, 700, 1), z = test_normal(52, 700, 1);
+            for (int64_t i = 0; i < 700; i++) {
+                test_set(&x, i, 0, test_at(&x, i, 0) + (test_at(&y, i, dim - 1) > 0.3 ? 2.0 : 0.0));
+                test_set(&z, i, 0, test_at(&z, i, 0) + 2.0 * test_at(&y, i, 0) * test_at(&y, i, dim - 1));
+            }
+            circe_test_result together = run(test_context(4), &x, &y, &z, &options);
+            circe_test_result apart = run(test_context_with(&one_by_one), &x, &y, &z, &options);
+            assert_memory_equal(&together.p_value, &apart.p_value, sizeof(double));
+            assert_memory_equal(&together.statistic, &apart.statistic, sizeof(double));
+            assert_memory_equal(&together.misfit, &apart.misfit, sizeof(double));
+            assert_memory_equal(&together.x.check_p, &apart.x.check_p, sizeof(double));
+            assert_memory_equal(&together.z.check_p, &apart.z.check_p, sizeof(double));
+            assert_string_equal(together.x.basis, apart.x.basis);
+            assert_string_equal(together.z.basis, apart.z.basis);
+        }
+}
+
 /* Many blocks of rows in rcot, pivots from candidates in kci: still the same. */
 static void threads_on_many_rows(void **state) {
     (void)state;
@@ -786,9 +816,9 @@ static void ridges_in_any_order(void **state) {
     }
 }
 
-TEST_MAIN("inference", TEST(threads_and_seeds), TEST(threads_on_many_rows), TEST(decisions), TEST(nulls_agree),
-          TEST(degenerate_data), TEST(empty_y), TEST(weights), TEST(ridges_in_any_order), TEST(categories),
-          TEST(few_values), TEST(circe_means), TEST(refusals), TEST(mistrust), TEST(regressors), TEST(forest_stopped),
-          TEST(forest_of_neighbours), TEST(calibration), TEST(effects), TEST(along_y), TEST(ranks),
-          TEST(ranks_on_any_threads), TEST(ranks_know_no_units), TEST(outliers), TEST(outliers_of_kernels),
-          TEST(no_false_alarms), TEST(memory_of_tests), TEST(out_of_memory))
+TEST_MAIN("inference", TEST(threads_and_seeds), TEST(threads_on_many_rows), TEST(sides_beside_each_other),
+          TEST(decisions), TEST(nulls_agree), TEST(degenerate_data), TEST(empty_y), TEST(weights),
+          TEST(ridges_in_any_order), TEST(categories), TEST(few_values), TEST(circe_means), TEST(refusals),
+          TEST(mistrust), TEST(regressors), TEST(forest_stopped), TEST(forest_of_neighbours), TEST(calibration),
+          TEST(effects), TEST(along_y), TEST(ranks), TEST(ranks_on_any_threads), TEST(ranks_know_no_units),
+          TEST(outliers), TEST(outliers_of_kernels), TEST(no_false_alarms), TEST(memory_of_tests), TEST(out_of_memory))

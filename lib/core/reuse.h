@@ -1,0 +1,15 @@
+/* The allocator of contexts that were given none. */
+#ifndef CIRCE_REUSE_H
+#define CIRCE_REUSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+void *circe__allocate_default(void *user, size_t bytes);
+void circe__release_default(void *user, void *block);
+
+/* Brackets work that makes and frees many tables; brackets may be nested, and open in several threads. */
+void circe__reuse_begin(void);
+void circe__reuse_end(void);
+
+#endif
