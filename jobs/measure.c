@@ -289,6 +289,29 @@ static void note_codes(measure_job *j, const input *in) {
     }
 }
 
+static double number_at(const circe_mat *m, int64_t i, int64_t c) {
+    int64_t at = i * m->ld + c;
+    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[at] : ((const double *)m->data)[at];
+}
+
+/* gcm's kernel ridge has no intercept: it shrinks to 0, and a share of a large mean stays in the residuals. */
+static void note_far(measure_job *j, const input *in) {
+    enum { FAR = 10 };
+    const circe_mat *m = &in->values;
+    for (int64_t c = 0; c < m->cols; c++) {
+        double mean = 0.0, square = 0.0;
+        for (int64_t i = 0; i < m->rows; i++) mean += number_at(m, i, c) / (double)m->rows;
+        for (int64_t i = 0; i < m->rows; i++) square += pow(number_at(m, i, c) - mean, 2.0) / (double)m->rows;
+        if (square > 0.0 && fabs(mean) > FAR * sqrt(square))
+            notes_add(&j->warnings,
+                      "column %" PRId64
+                      " of %s (%s) has the mean %.4g and the standard deviation %.3g: gcm's kernel "
+                      "regression has no intercept and leaves a share of the mean in the residuals; subtract the mean "
+                      "from the column, or use --regression linear",
+                      c, variable_label(in->of), input_source(in), mean, sqrt(square));
+    }
+}
+
 static circe_status settle_x(measure_job *j) {
     circe_status status = CIRCE_OK;
     if (j->uses & CIRCE_USES_KERNEL_X)
@@ -299,6 +322,10 @@ static circe_status settle_x(measure_job *j) {
     fitting_note_constant(&j->x, &j->warnings);
     if (!(j->uses & CIRCE_USES_KERNEL_X)) note_codes(j, &j->x);
     if (!(j->uses & CIRCE_USES_KERNEL_Z)) note_codes(j, &j->z);
+    if ((j->uses & CIRCE_USES_GCM) && strcmp(j->options->regression, "linear") != 0) {
+        note_far(j, &j->x);
+        note_far(j, &j->z);
+    }
     return CIRCE_OK;
 }
 

@@ -293,6 +293,13 @@ class BatchMeasureTest(CliTest):
         self.refuse(2, ["gaussian.safetensors", "gaussian(", "circe fit", "--kernel-z linear"],
                     *self.measure_args(name="gcm"), "--regress-z", "holdout", "--model", "gaussian.safetensors")
 
+    def test_gcm_tells_of_columns_far_from_zero(self):
+        """Kernel ridge shrinks to 0: what it leaves of a large mean is no residual of the column."""
+        self.write("far.npy", npy_bytes([v + 1000 for v in read_npy(self.path / "z.npy")[1]]))
+        far = self.measure_args(name="gcm", z="far.npy")
+        self.warned(self.as_json(*far, *self.one), "of z", "far.npy", "no intercept", "--regression linear")
+        self.assertEqual(self.as_json(*far, "--regression", "linear")["warnings"], [])
+
     def gcm_scores(self):
         """T of least squares on [1, y], in plain Python."""
         (_, x), (_, y), (_, z) = (read_npy(self.path / (name + ".npy")) for name in "xyz")
