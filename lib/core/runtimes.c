@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #define WEAK __attribute__((weak))
@@ -28,41 +29,49 @@ enum { PTHREADS = 1 }; /* what openblas_get_parallel says of such a build */
 
 static _Thread_local int depth, openmp_before, dynamic_before, mkl_before, cancel_before;
 
-/* One for the process. */
+/* Libraries with one number for the process. A program may have both: a BLAS, and another below its LAPACK. */
+enum { OPENBLAS, BLIS, LIBRARIES };
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int users, process_before;
+static int users, process_before[LIBRARIES];
 
 static int openmp_at_first, blas_at_first; /* written once */
 
-static int get_process_threads(void) {
-    if (openblas_get_parallel != NULL) return openblas_get_num_threads();
-    return (int)bli_thread_get_num_threads();
+static bool is_there(int library) {
+    if (library == OPENBLAS) return openblas_get_parallel != NULL && openblas_get_parallel() == PTHREADS;
+    return bli_thread_get_num_threads != NULL && bli_thread_set_num_threads != NULL;
 }
 
-static void set_process_threads(int n) {
-    if (openblas_get_parallel != NULL)
+static int get_process_threads(int library) {
+    return library == OPENBLAS ? openblas_get_num_threads() : (int)bli_thread_get_num_threads();
+}
+
+static void set_process_threads(int library, int n) {
+    if (library == OPENBLAS)
         openblas_set_num_threads(n);
     else
         bli_thread_set_num_threads(n);
 }
 
-static int has_process_setting(void) {
-    if (openblas_get_parallel != NULL) return openblas_get_parallel() == PTHREADS;
-    return bli_thread_get_num_threads != NULL && bli_thread_set_num_threads != NULL;
-}
-
 static void enter_process(void) {
     pthread_mutex_lock(&lock);
-    if (users++ == 0) {
-        process_before = get_process_threads();
-        if (process_before != 1) set_process_threads(1);
+    for (int library = 0; users == 0 && library < LIBRARIES; library++) {
+        if (!is_there(library)) continue;
+        process_before[library] = get_process_threads(library);
+        if (process_before[library] != 1) set_process_threads(library, 1);
     }
+    users++;
     pthread_mutex_unlock(&lock);
+}
+
+static void give_back(void) {
+    for (int library = 0; library < LIBRARIES; library++)
+        if (is_there(library) && process_before[library] > 1) set_process_threads(library, process_before[library]);
 }
 
 static void leave_process(void) {
     pthread_mutex_lock(&lock);
-    if (--users == 0 && process_before > 1) set_process_threads(process_before);
+    if (--users == 0) give_back();
     pthread_mutex_unlock(&lock);
 }
 
@@ -71,13 +80,17 @@ int circe__openmp_threads(void) {
     return depth > 0 ? openmp_before : omp_get_max_threads();
 }
 
-/* The process's setting from before the first thread entered; 0: there is none. */
+/* The process's setting from before the first thread entered, the least of the libraries'; 0: there is none. */
 static int blas_threads(void) {
-    if (!has_process_setting()) return 0;
+    int least_of = 0;
     pthread_mutex_lock(&lock);
-    int now = users > 0 ? process_before : get_process_threads();
+    for (int library = 0; library < LIBRARIES; library++) {
+        if (!is_there(library)) continue;
+        int now = users > 0 ? process_before[library] : get_process_threads(library);
+        if (least_of == 0 || now < least_of) least_of = now;
+    }
     pthread_mutex_unlock(&lock);
-    return now;
+    return least_of;
 }
 
 void circe__runtimes_begin(void) {
@@ -114,13 +127,13 @@ void circe__blas_alone_begin(void) {
     if (depth++ > 0) return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_before);
     enter_thread();
-    if (has_process_setting()) enter_process();
+    enter_process();
 }
 
 void circe__blas_alone_end(void) {
     if (--depth > 0) return;
     leave_thread();
-    if (has_process_setting()) leave_process();
+    leave_process();
     pthread_setcancelstate(cancel_before, &cancel_before);
 }
 
@@ -136,7 +149,8 @@ void circe__blas_threads(int n) {
         omp_set_num_threads(n);
     }
     if (MKL_Set_Num_Threads_Local != NULL) MKL_Set_Num_Threads_Local(n);
-    if (has_process_setting()) set_process_threads(n);
+    for (int library = 0; library < LIBRARIES; library++)
+        if (is_there(library)) set_process_threads(library, n);
 }
 
 void circe__blas_alone_helper(void) {
@@ -146,6 +160,6 @@ void circe__blas_alone_helper(void) {
 
 void circe__runtimes_after_fork(void) {
     pthread_mutex_init(&lock, NULL);
-    if (users > 0 && depth == 0 && process_before > 1) set_process_threads(process_before);
+    if (users > 0 && depth == 0) give_back();
     users = depth > 0;
 }

@@ -83,6 +83,8 @@ class SignalTest(FaultTest):
     LONG = ["--epochs", "100000", "--checkpoint-epochs", "5"]
 
     def test_hangup_writes_a_checkpoint(self):
+        before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, by children too
+        self.addCleanup(signal.signal, signal.SIGHUP, before)
         checkpoint = self.path / "hup.safetensors.checkpoint"
         process = self.start(*self.train_args("hup.safetensors", "--epochs", "100000", "--checkpoint-minutes", "0"))
         time.sleep(1.0)
