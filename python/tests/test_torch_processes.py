@@ -24,7 +24,8 @@ features = ct.residual_features(mean, y.numpy(), z.numpy(), torch.float64)
 
 def same(kind, loss, cut):
     rows = torch.arange(60)[:cut] if rank == 0 else torch.arange(60)[cut:]
-    run = (lambda f, r: loss(f, index=r)) if kind == "index" else (lambda f, r: loss(f, y[r], z[r]))
+    run = {"index": lambda f, r: loss(f, index=r), "weights": lambda f, r: loss(f, y[r], z[r], weights=r % 4)}.get(
+        kind, lambda f, r: loss(f, y[r], z[r]))
     torch.manual_seed(0)
     network, alone = torch.nn.Linear(2, 2).double(), torch.nn.Linear(2, 2).double()
     alone.load_state_dict(network.state_dict())
@@ -43,6 +44,7 @@ def same(kind, loss, cut):
 same("same", ct.CirceLoss(mean, sigma2_x=1.0, same_size=True), 30)
 same("different", ct.CirceLoss(mean, sigma2_x=1.0), 23)
 same("index", ct.CirceLoss(features, sigma2_x=1.0), 41)
+same("weights", ct.CirceLoss(mean, sigma2_x=1.0), 23)
 dist.barrier()
 """
 
@@ -58,7 +60,7 @@ def test_ranks_share_the_batch(tmp_path):
     for process in processes:
         out, said = process.communicate(timeout=120)
         assert process.returncode == 0, said
-        assert out.split() == ["same", "right", "different", "right", "index", "right"]
+        assert out.split() == [word for kind in ("same", "different", "index", "weights") for word in (kind, "right")]
 
 
 def _in_another_process(rank, loss, x, index, expected):
