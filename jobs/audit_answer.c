@@ -73,22 +73,17 @@ static const char *sign_of(circe_audit_decision decision) {
 
 /* "once income is known, does the prediction still depend on the attribute?" */
 static char *question_of(const circe_audit_result *r, const circe_audit_finding *f) {
-    char *given = audit_given_text(r, f), *text;
+    OWNED char *given = audit_given_text(r, f);
     bool outcome = f->notion == CIRCE_NOTION_SUFFICIENCY, plain = given[0] == '\0';
     /* several predictions are given one at a time */
     const char *known = !outcome || r->n_predictions == 1 ? given : r->n_given == 0 ? "the prediction" : NULL;
-    if (plain)
-        text = small_format("does the %s depend on the attribute?", outcome ? "outcome" : "prediction");
-    else if (known != NULL)
-        text = small_format("once %s %s known, does the %s still depend on the attribute?", known,
-                            strstr(known, " and ") != NULL && r->n_given > 0 ? "are" : "is",
-                            outcome ? "outcome" : "prediction");
-    else
-        text = small_format(
-            "once the prediction and the given columns are known, does the outcome still depend on the "
-            "attribute?");
-    free(given);
-    return text;
+    if (plain) return small_format("does the %s depend on the attribute?", outcome ? "outcome" : "prediction");
+    if (known == NULL)
+        return small_format(
+            "once the prediction and the given columns are known, does the outcome still depend on the attribute?");
+    return small_format("once %s %s known, does the %s still depend on the attribute?", known,
+                        strstr(known, " and ") != NULL && r->n_given > 0 ? "are" : "is",
+                        outcome ? "outcome" : "prediction");
 }
 
 static void show_verdict(audit_page *w, const char *text) {

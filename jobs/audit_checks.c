@@ -160,23 +160,17 @@ static char *say(const circe_audit_result *r, const condition *c, const circe_au
     const circe_audit_estimate *e = &k->measured;
     quantity what = quantities[c->of].what;
     const char *name = what == OF_KPC ? "kpc above chance" : quantities[c->of].name;
-    char *of = of_what(r, k), *chance = chance_of(what, &f->effects), *interval = NULL, *text;
+    OWNED char *of = of_what(r, k), *chance = chance_of(what, &f->effects), *interval = NULL;
     if (isfinite(e->lower))
         interval = small_format(" (95 %% interval %s to %s%s)", audit_digits(e->lower, lower, sizeof lower),
                                 audit_digits(e->upper, upper, sizeof upper), chance);
-    if (isnan(e->value))
-        text = small_format("%s: %s does not exist here, so the check fails", of, name);
-    else
-        text = small_format("%s: %s is %s%s, %s the limit of %g%s", of, name,
-                            audit_digits(e->value, value, sizeof value), interval != NULL ? interval : "",
-                            !k->failed ? "within"
-                            : c->above ? "above"
-                                       : "below",
-                            c->limit, tolerance_of(k));
-    free(interval);
-    free(chance);
-    free(of);
-    return text;
+    if (isnan(e->value)) return small_format("%s: %s does not exist here, so the check fails", of, name);
+    return small_format("%s: %s is %s%s, %s the limit of %g%s", of, name, audit_digits(e->value, value, sizeof value),
+                        interval != NULL ? interval : "",
+                        !k->failed ? "within"
+                        : c->above ? "above"
+                                   : "below",
+                        c->limit, tolerance_of(k));
 }
 
 /* A value that does not exist cannot be within its limit. */

@@ -20,8 +20,8 @@ static circe_audit_profile profile_of(const circe_audit_result *r, const circe_a
     int64_t n = groups->n_groups, n_rows = r->n;
     size_t bytes = (size_t)n * sizeof(double);
     circe_audit_profile p = {small_alloc(bytes), small_alloc(bytes), small_alloc(bytes)};
-    double *count = small_alloc(bytes), *rows = small_alloc(bytes), *squares = small_alloc(bytes),
-           range[] = {INFINITY, -INFINITY};
+    OWNED double *count = small_alloc(bytes), *rows = small_alloc(bytes), *squares = small_alloc(bytes);
+    double range[] = {INFINITY, -INFINITY};
     for (int64_t i = 0; i < n_rows; i++) {
         range[0] = fmin(range[0], value[i]);
         range[1] = fmax(range[1], value[i]);
@@ -36,9 +36,6 @@ static circe_audit_profile profile_of(const circe_audit_result *r, const circe_a
         if (level < 0 || levels->of[i] == level) squares[groups->of[i]] += less * less;
     }
     for (int64_t g = 0; g < n; g++) find_interval(&p, g, squares[g], count[g], rows[g], range);
-    free(squares);
-    free(rows);
-    free(count);
     return p;
 }
 

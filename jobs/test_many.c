@@ -38,20 +38,22 @@ typedef struct many {
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
 typedef struct place {
-    const question_columns *of;
+    const question_columns *columns;
     int64_t i;
 } place;
 
 static int by_conditions(const void *a, const void *b) {
     const place *p = a, *q = b;
-    if (p->of->n_y != q->of->n_y) return p->of->n_y < q->of->n_y ? -1 : 1;
-    for (int64_t k = 0; k < p->of->n_y; k++)
-        if (p->of->y[k] != q->of->y[k]) return p->of->y[k] < q->of->y[k] ? -1 : 1;
+    const column_set *y = &p->columns->of[OF_Y], *other = &q->columns->of[OF_Y];
+    if (y->n != other->n) return y->n < other->n ? -1 : 1;
+    for (int64_t k = 0; k < y->n; k++)
+        if (y->at[k] != other->at[k]) return y->at[k] < other->at[k] ? -1 : 1;
     return p->i < q->i ? -1 : p->i > q->i;
 }
 
 static bool same_conditions(const question_columns *a, const question_columns *b) {
-    return a->n_y == b->n_y && memcmp(a->y, b->y, (size_t)a->n_y * sizeof *a->y) == 0;
+    const column_set *y = &a->of[OF_Y], *other = &b->of[OF_Y];
+    return y->n == other->n && memcmp(y->at, other->at, (size_t)y->n * sizeof *y->at) == 0;
 }
 
 /* Chunks of questions on the same conditions. */
@@ -63,7 +65,7 @@ static void arrange(many *m) {
     qsort(places, (size_t)m->all.n, sizeof *places, by_conditions);
     for (int64_t i = 0, from = 0; i < m->all.n; i++) {
         m->order[i] = places[i].i;
-        if (i > from && i - from < CHUNK && same_conditions(places[i].of, places[i - 1].of)) continue;
+        if (i > from && i - from < CHUNK && same_conditions(places[i].columns, places[i - 1].columns)) continue;
         m->chunk[m->chunks++] = from = i;
     }
     m->chunk[m->chunks] = m->all.n;
@@ -83,9 +85,9 @@ typedef struct worker {
     pthread_t thread;
 } worker;
 
-static bool complete(const many *m, int64_t row, const int64_t *columns, int64_t n) {
-    for (int64_t k = 0; k < n; k++)
-        if (isnan(column_value(&m->all.table, row, columns[k]))) return false;
+static bool complete(const many *m, int64_t row, const column_set *set) {
+    for (int64_t k = 0; k < set->n; k++)
+        if (isnan(column_value(&m->all.table, row, set->at[k]))) return false;
     return true;
 }
 
@@ -94,7 +96,7 @@ static int64_t take_rows(const worker *w, const question_columns *a) {
     const many *m = w->m;
     int64_t n = 0;
     for (int64_t i = 0; i < m->all.table.in.values.rows; i++) {
-        bool whole = complete(m, i, a->x, a->n_x) && complete(m, i, a->y, a->n_y) && complete(m, i, a->z, a->n_z);
+        bool whole = complete(m, i, &a->of[OF_X]) && complete(m, i, &a->of[OF_Y]) && complete(m, i, &a->of[OF_Z]);
         for (int k = 0; k < N_ROW_COLUMNS && whole; k++)
             whole = m->all.of_rows[k] == NULL || !isnan(m->all.of_rows[k][i]);
         if (whole) w->rows[n++] = i;
@@ -102,9 +104,9 @@ static int64_t take_rows(const worker *w, const question_columns *a) {
     return n;
 }
 
-static double *take_columns(const worker *w, const int64_t *columns, int64_t n_columns, int64_t n, double *to) {
+static double *take_columns(const worker *w, const column_set *set, int64_t n, double *to) {
     for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < n_columns; k++) *to++ = column_value(&w->m->all.table, w->rows[i], columns[k]);
+        for (int64_t k = 0; k < set->n; k++) *to++ = column_value(&w->m->all.table, w->rows[i], set->at[k]);
     return to;
 }
 
@@ -118,16 +120,16 @@ static const double *take_of_row(const worker *w, int kind, int64_t n, double **
 }
 
 /* Gaussian for numbers and delta for categories, where there are any; NULL: the library's own choice. */
-static circe_status kernel_of(const worker *w, const int64_t *columns, int64_t n, circe_kernel **kernel) {
-    OWNED bool *categories = small_alloc((size_t)n * sizeof *categories);
+static circe_status kernel_of(const worker *w, const column_set *set, circe_kernel **kernel) {
+    OWNED bool *categories = small_alloc((size_t)set->n * sizeof *categories);
     bool any = false;
     *kernel = NULL;
-    for (int64_t k = 0; k < n; k++) {
-        categories[k] = column_categories(&w->m->all.table, columns[k]) != NULL;
+    for (int64_t k = 0; k < set->n; k++) {
+        categories[k] = column_categories(&w->m->all.table, set->at[k]) != NULL;
         any = any || categories[k];
     }
     if (!any) return CIRCE_OK;
-    OWNED char *text = kernel_of_columns(categories, n, false);
+    OWNED char *text = kernel_of_columns(categories, set->n, false);
     return circe_kernel_parse(w->context, text, kernel);
 }
 
@@ -167,11 +169,14 @@ static circe_status find_result(const worker *w, const circe_mat *x, const circe
 static circe_status test_one(const worker *w, int64_t i) {
     const many *m = w->m;
     const question_columns *a = &m->all.columns[i];
-    circe_kernel *kernels[3] = {NULL, NULL, NULL};
+    circe_kernel *kernels[QUESTION_ROLES] = {NULL, NULL, NULL};
     int64_t n = take_rows(w, a);
-    double *x = w->cells, *y = take_columns(w, a->x, a->n_x, n, x), *z = take_columns(w, a->y, a->n_y, n, y);
-    double *rest = take_columns(w, a->z, a->n_z, n, z);
-    circe_mat mats[3] = {circe_mat_f64(x, n, a->n_x), circe_mat_f64(y, n, a->n_y), circe_mat_f64(z, n, a->n_z)};
+    double *rest = w->cells;
+    circe_mat mats[QUESTION_ROLES];
+    for (int r = 0; r < QUESTION_ROLES; r++) {
+        mats[r] = circe_mat_f64(rest, n, a->of[r].n);
+        rest = take_columns(w, &a->of[r], n, rest);
+    }
     circe_test_options o = options_of(w);
     circe_answer *answer = &m->result->answers[i];
     answer->dropped = m->all.table.in.values.rows - n;
@@ -181,14 +186,14 @@ static circe_status test_one(const worker *w, int64_t i) {
     if (n < TEST_LEAST_ROWS)
         return circe_fail(CIRCE_ERR_VALUE, "%" PRId64 " rows without missing cells; at least %d are needed", n,
                           TEST_LEAST_ROWS);
-    circe_status status = kernel_of(w, a->x, a->n_x, &kernels[0]);
-    if (status == CIRCE_OK) status = kernel_of(w, a->y, a->n_y, &kernels[1]);
-    if (status == CIRCE_OK) status = kernel_of(w, a->z, a->n_z, &kernels[2]);
-    o.kernel_x = kernels[0];
-    o.kernel_y = kernels[1];
-    o.kernel_z = kernels[2];
-    if (status == CIRCE_OK) status = find_result(w, &mats[0], a->n_y > 0 ? &mats[1] : NULL, &mats[2], &o, answer);
-    for (int k = 0; k < 3; k++) circe_kernel_destroy(kernels[k]);
+    circe_status status = CIRCE_OK;
+    for (int r = 0; r < QUESTION_ROLES && status == CIRCE_OK; r++) status = kernel_of(w, &a->of[r], &kernels[r]);
+    o.kernel_x = kernels[OF_X];
+    o.kernel_y = kernels[OF_Y];
+    o.kernel_z = kernels[OF_Z];
+    if (status == CIRCE_OK)
+        status = find_result(w, &mats[OF_X], a->of[OF_Y].n > 0 ? &mats[OF_Y] : NULL, &mats[OF_Z], &o, answer);
+    for (int r = 0; r < QUESTION_ROLES; r++) circe_kernel_destroy(kernels[r]);
     return status;
 }
 
@@ -348,7 +353,7 @@ static void describe(const many *m) {
     for (int64_t i = 0; i < m->all.n; i++) {
         const circe_question *q = &m->all.list[i];
         r->answers[i].x = small_format("%s", q->x);
-        r->answers[i].y = m->all.columns[i].n_y > 0 ? small_format("%s", q->y) : NULL;
+        r->answers[i].y = m->all.columns[i].of[OF_Y].n > 0 ? small_format("%s", q->y) : NULL;
         r->answers[i].z = small_format("%s", q->z);
     }
 }

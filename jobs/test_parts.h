@@ -50,9 +50,14 @@ circe_status test_cache_write(const char *folder, test_key key, const circe_test
 
 /* ---- test_questions.c: what many tests ask, by the columns of their table ---------------------------------------- */
 
-/* A question by the columns of the table. */
+/* Columns of the table, and a question by them. */
+typedef struct column_set {
+    int64_t *at, n;
+} column_set;
+
+enum { OF_X, OF_Y, OF_Z, QUESTION_ROLES };
 typedef struct question_columns {
-    int64_t *x, *y, *z, n_x, n_y, n_z;
+    column_set of[QUESTION_ROLES];
 } question_columns;
 
 typedef struct question_set {

@@ -7,72 +7,77 @@
 #include "jobs/notes.h"
 #include "jobs/test_parts.h"
 
-/* "pairs.csv: line 3, column 'y'"; or the number of a question that no file has. */
-static circe_status about(const question_set *qs, int64_t i, const char *role, circe_status status) {
-    if (qs->lines != NULL)
-        return job_about(status, "%s: line %" PRId64 ", column '%s'", qs->options->pairs, qs->lines[i], role);
-    return job_about(status, "question %" PRId64 ", %s", i, role);
+static const char *const roles[QUESTION_ROLES] = {"x", "y", "z"};
+
+static const char *text_of(const circe_question *q, int role) {
+    return role == OF_X ? q->x : role == OF_Y ? q->y : q->z;
 }
 
-static circe_status split(const question_set *qs, int64_t i, const char *role, const char *text, name_list *names) {
-    *names = (name_list){0};
+/* "pairs.csv: line 3, column 'y'"; or the number of a question that no file has. */
+static circe_status about(const question_set *qs, int64_t i, int role, circe_status status) {
+    if (qs->lines != NULL)
+        return job_about(status, "%s: line %" PRId64 ", column '%s'", qs->options->pairs, qs->lines[i], roles[role]);
+    return job_about(status, "question %" PRId64 ", %s", i, roles[role]);
+}
+
+static circe_status split(const question_set *qs, int64_t i, int role, name_list *names) {
+    const char *text = text_of(&qs->list[i], role);
     if (text == NULL || text[0] == '\0') return CIRCE_OK;
-    circe_status status = name_list_split(role, text, names);
+    circe_status status = name_list_split(roles[role], text, names);
     return status == CIRCE_OK ? CIRCE_OK : about(qs, i, role, status);
+}
+
+static void add_once(name_list *wanted, const char *name) {
+    if (name_list_find(wanted, name) < 0) name_list_add(wanted, name);
 }
 
 /* Every column that some question names, once. */
 static circe_status collect(const question_set *qs, name_list *wanted) {
-    circe_status status = CIRCE_OK;
-    for (int64_t i = 0; i < qs->n && status == CIRCE_OK; i++) {
-        const char *const texts[] = {qs->list[i].x, qs->list[i].y, qs->list[i].z};
-        const char *const roles[] = {"x", "y", "z"};
-        for (int r = 0; r < 3 && status == CIRCE_OK; r++) {
-            name_list names;
-            status = split(qs, i, roles[r], texts[r], &names);
-            if (status == CIRCE_OK && names.n == 0 && r != 1)
-                status = about(qs, i, roles[r], circe_fail(CIRCE_ERR_ARGUMENT, "at least one column is needed"));
-            for (int64_t k = 0; status == CIRCE_OK && k < names.n; k++)
-                if (name_list_find(wanted, names.names[k]) < 0) name_list_add(wanted, names.names[k]);
-            name_list_free(&names);
-        }
-    }
     const char *const rows[] = {qs->options->weights, qs->options->groups, qs->options->time};
-    for (int k = 0; k < 3 && status == CIRCE_OK; k++)
-        if (rows[k] != NULL && name_list_find(wanted, rows[k]) < 0) name_list_add(wanted, rows[k]);
-    return status;
+    for (int64_t i = 0; i < qs->n; i++)
+        for (int r = 0; r < QUESTION_ROLES; r++) {
+            OWNED_BY(name_list_free) name_list names = {0};
+            circe_status status = split(qs, i, r, &names);
+            if (status != CIRCE_OK) return status;
+            if (names.n == 0 && r != OF_Y)
+                return about(qs, i, r, circe_fail(CIRCE_ERR_ARGUMENT, "at least one column is needed"));
+            for (int64_t k = 0; k < names.n; k++) add_once(wanted, names.names[k]);
+        }
+    for (int k = 0; k < 3; k++)
+        if (rows[k] != NULL) add_once(wanted, rows[k]);
+    return CIRCE_OK;
 }
 
 /* Columns of the table by names; an array may have several. */
-static circe_status columns_of(const question_set *qs, int64_t i, const char *role, const char *text,
-                               const name_list *wanted, int64_t **columns, int64_t *n) {
-    name_list names;
-    circe_status status = split(qs, i, role, text, &names);
-    *n = 0;
-    *columns = small_alloc(((size_t)qs->table.in.values.cols + 1) * sizeof **columns);
+static circe_status columns_of(const question_set *qs, int64_t i, int role, const name_list *wanted, column_set *set) {
+    OWNED_BY(name_list_free) name_list names = {0};
+    circe_status status = split(qs, i, role, &names);
+    set->at = small_alloc(((size_t)qs->table.in.values.cols + 1) * sizeof *set->at);
     for (int64_t k = 0; status == CIRCE_OK && k < names.n; k++) {
         int64_t at = name_list_find(wanted, names.names[k]);
-        for (int64_t c = 0; c < qs->table.count[at]; c++) (*columns)[(*n)++] = qs->table.first[at] + c;
+        for (int64_t c = 0; c < qs->table.count[at]; c++) set->at[set->n++] = qs->table.first[at] + c;
     }
-    name_list_free(&names);
     return status;
 }
 
+/* A column of the first set that is in the second one, too; -1: there is none. */
+static int64_t common_column(const column_set *one, const column_set *other) {
+    for (int64_t k = 0; k < one->n; k++)
+        for (int64_t l = 0; l < other->n; l++)
+            if (one->at[k] == other->at[l]) return one->at[k];
+    return -1;
+}
+
 static circe_status refuse_twice(const question_set *qs, int64_t i) {
-    const question_columns *a = &qs->columns[i];
-    const struct {
-        const int64_t *columns;
-        int64_t n;
-        const char *role;
-    } roles[] = {{a->x, a->n_x, "x"}, {a->y, a->n_y, "y"}, {a->z, a->n_z, "z"}};
-    for (int r = 0; r < 3; r++)
-        for (int s = r + 1; s < 3; s++)
-            for (int64_t k = 0; k < roles[r].n; k++)
-                for (int64_t l = 0; l < roles[s].n; l++)
-                    if (roles[r].columns[k] == roles[s].columns[l])
-                        return about(qs, i, roles[s].role,
-                                     circe_fail(CIRCE_ERR_ARGUMENT, "'%s' is also in %s",
-                                                column_name(&qs->table, roles[r].columns[k]), roles[r].role));
+    const column_set *of = qs->columns[i].of;
+    for (int r = 0; r < QUESTION_ROLES; r++)
+        for (int s = r + 1; s < QUESTION_ROLES; s++) {
+            int64_t both = common_column(&of[r], &of[s]);
+            if (both >= 0)
+                return about(
+                    qs, i, s,
+                    circe_fail(CIRCE_ERR_ARGUMENT, "'%s' is also in %s", column_name(&qs->table, both), roles[r]));
+        }
     return CIRCE_OK;
 }
 
@@ -80,13 +85,10 @@ static circe_status resolve(question_set *qs, bool conditions, const name_list *
     circe_status status = CIRCE_OK;
     qs->columns = small_alloc((size_t)qs->n * sizeof *qs->columns);
     for (int64_t i = 0; i < qs->n && status == CIRCE_OK; i++) {
-        question_columns *a = &qs->columns[i];
-        const circe_question *q = &qs->list[i];
-        status = columns_of(qs, i, "x", q->x, wanted, &a->x, &a->n_x);
-        if (status == CIRCE_OK) status = columns_of(qs, i, "y", q->y, wanted, &a->y, &a->n_y);
-        if (status == CIRCE_OK) status = columns_of(qs, i, "z", q->z, wanted, &a->z, &a->n_z);
+        column_set *of = qs->columns[i].of;
+        for (int r = 0; r < QUESTION_ROLES && status == CIRCE_OK; r++) status = columns_of(qs, i, r, wanted, &of[r]);
         if (status == CIRCE_OK) status = refuse_twice(qs, i);
-        if (!conditions) a->n_y = 0;
+        if (!conditions) of[OF_Y].n = 0;
     }
     return status;
 }
@@ -118,13 +120,10 @@ static circe_status blame(const question_set *qs, const circe_table *table, cons
         circe_status failed = column_table_read(table, qs->options->data, &one, how, false, &alone);
         column_table_free(&alone);
         for (int64_t i = 0; failed != CIRCE_OK && i < qs->n; i++) {
-            const char *const texts[] = {qs->list[i].x, qs->list[i].y, qs->list[i].z};
-            const char *const roles[] = {"x", "y", "z"};
-            for (int r = 0; r < 3; r++) {
+            for (int r = 0; r < QUESTION_ROLES; r++) {
                 OWNED_BY(name_list_free) name_list names = {0};
-                if (texts[r] == NULL || name_list_split(roles[r], texts[r], &names) != CIRCE_OK) continue;
-                bool here = name_list_find(&names, wanted->names[k]) >= 0;
-                if (here) return about(qs, i, roles[r], failed);
+                if (split(qs, i, r, &names) == CIRCE_OK && name_list_find(&names, wanted->names[k]) >= 0)
+                    return about(qs, i, r, failed);
             }
         }
         if (failed != CIRCE_OK) return failed;
@@ -157,11 +156,8 @@ circe_status questions_read(const circe_table *table, bool conditions, question_
 }
 
 void questions_free(question_set *qs) {
-    for (int64_t i = 0; qs->columns != NULL && i < qs->n; i++) {
-        free(qs->columns[i].x);
-        free(qs->columns[i].y);
-        free(qs->columns[i].z);
-    }
+    for (int64_t i = 0; qs->columns != NULL && i < qs->n; i++)
+        for (int r = 0; r < QUESTION_ROLES; r++) free(qs->columns[i].of[r].at);
     for (int k = 0; k < N_ROW_COLUMNS; k++) free(qs->of_rows[k]);
     free(qs->columns);
     free(qs->lines);

@@ -118,7 +118,7 @@ static char *fingerprint_of(const training_job *job) {
 }
 
 static circe_status open_job(training_job *job) {
-    train_layer_spec *specs = NULL;
+    OWNED train_layer_spec *specs = NULL;
     int64_t n_specs = 0;
     const char *output = job->options->output;
     circe_status status = training_check_settings(job);
@@ -134,7 +134,6 @@ static circe_status open_job(training_job *job) {
     if (status == CIRCE_OK) status = find_layers(job);
     if (status == CIRCE_OK)
         status = training_regularizer_for(job, &job->set->training, &job->set->holdout, &job->regularizer);
-    free(specs);
     if (status == CIRCE_ERR_CANCELLED) return circe_fail(status, "interrupted; nothing was written");
     if (status != CIRCE_OK) return status;
     training_note_unused(job);

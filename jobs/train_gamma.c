@@ -156,12 +156,11 @@ static circe_status train_folds(search *s, double gamma) {
                                       .gamma = gamma,
                                       .seed = (uint64_t)(s->job->options->seed + f),
                                       .epochs = s->epochs};
-        float *made = NULL;
+        OWNED float *made = NULL;
         show_stage(s, gamma, f);
         circe_status status = training_try(s->job, &trial);
         if (status == CIRCE_OK) status = training_ask(s->job, &which->left_out, &made);
         if (status == CIRCE_OK) memcpy(at, made, (size_t)(which->left_out.n * s->job->outputs) * sizeof *at);
-        free(made);
         if (status != CIRCE_OK) return status;
         at += which->left_out.n * s->job->outputs;
     }

@@ -46,19 +46,15 @@ static circe_training_trial of_numbers(const double *n) {
 }
 
 circe_status training_search_save(const training_job *job, const circe_training_trial *trials, int64_t n) {
-    char *path = file_of(job), *identity = identity_of(job), *text;
+    OWNED char *path = file_of(job), *identity = identity_of(job);
     cJSON *object = cJSON_CreateObject();
     OWNED double *numbers = small_alloc((size_t)(n * NUMBERS) * sizeof *numbers);
     for (int64_t i = 0; i < n; i++) to_numbers(&trials[i], numbers + i * NUMBERS);
     cJSON_AddStringToObject(object, "run", identity);
     json_table(object, "trials", numbers, n, NUMBERS);
-    text = json_utf8(object, false);
-    circe_status status = path == NULL || text == NULL ? CIRCE_OK : file_write_text(path, text, strlen(text));
+    OWNED char *text = json_utf8(object, false);
     cJSON_Delete(object);
-    free(identity);
-    free(text);
-    free(path);
-    return status;
+    return path == NULL || text == NULL ? CIRCE_OK : file_write_text(path, text, strlen(text));
 }
 
 static void read_trials(const cJSON *list, circe_training_trial **trials, int64_t *n) {
