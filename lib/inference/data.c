@@ -133,7 +133,7 @@ circe_status circe__test_fill(const circe_test_options *given, circe_test_option
     if (status == CIRCE_OK && options->fitted_x != NULL && options->transform != CIRCE_TRANSFORM_NONE)
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
                           "predictions cannot be combined with a transform: they predict the columns as they are");
-    return status;
+    return status == CIRCE_OK ? circe__rows_check(options) : status;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
