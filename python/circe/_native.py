@@ -325,6 +325,8 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     # on a GPU: pointers refer to the device
     "circe_cuda_open": ("status", _handle, c_int, c_void_p, _out),
     "circe_cuda_close": (None, _handle),
+    "circe_cuda_test_device": ("status", _handle, _out),
+    "circe_test_device_destroy": (None, _handle),
     "circe_cuda_scale_bytes": (c_size_t, c_int64, c_int64),
     "circe_cuda_scale": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, c_void_p, c_void_p, _mat),
     "circe_cuda_scale_gradient": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, c_void_p, _mat),
