@@ -15,6 +15,7 @@
 #include "jobs/columns.h"
 #include "jobs/fitting.h"
 #include "jobs/sentinels.h"
+#include "jobs/test_gpu.h"
 #include "jobs/test_json.h"
 #include "jobs/test_parts.h"
 #include "jobs/tests.h"
@@ -33,6 +34,7 @@ typedef struct test_job {
     bool has_y;
     input x, y, z, auxiliary_y, auxiliary_z, fitted;
     circe_mat fitted_x, fitted_z; /* columns of `fitted` */
+    test_gpu gpu;
     row_column of_rows[N_ROW_COLUMNS];
     int64_t dropped_auxiliary;
     int64_t rows_wanted;                          /* of --rows */
@@ -69,6 +71,7 @@ static test_problem problem_of(const test_job *j, const test_kind *what) {
     o->groups = j->of_rows[ROW_GROUPS].values;
     o->time = j->of_rows[ROW_TIME].values;
     if (from->block != CIRCE_UNSET) o->block = (double)from->block;
+    o->device = j->gpu.device;
     circe_transform_parse(from->transform, &o->transform);
     int regressor = circe_word_index(test_regressors, from->regressor);
     if ((what->uses & TEST_REGRESSION) && regressor >= 0)
@@ -97,7 +100,7 @@ static circe_status refuse_name(const char *name) {
 }
 
 static circe_status check_all(const test_job *j) {
-    static const char *const of_one[] = {"null", "calibrate"};
+    static const char *const of_one[] = {"null", "calibrate", "device"};
     for (size_t i = 0; i < sizeof of_one / sizeof of_one[0]; i++)
         if (given(j, of_one[i]))
             return circe_fail(CIRCE_ERR_ARGUMENT, "--%s works with one test only: circe test METHOD --%s ...",
@@ -409,6 +412,7 @@ static circe_status run_all(const test_job *j, circe_test_job_result *r) {
 
 static circe_status prepare(test_job *j, const char *method) {
     circe_status status = choose(j, method);
+    if (status == CIRCE_OK) status = test_gpu_open(j->context, j->options->device, false, &j->gpu);
     if (status == CIRCE_OK) status = read_rows(j);
     if (status == CIRCE_OK) status = row_columns_take(j->of_rows);
     if (status == CIRCE_OK) status = make_kernels(j);
@@ -436,6 +440,7 @@ static circe_status run(test_job *j) {
 }
 
 static void free_job(test_job *j) {
+    test_gpu_close(&j->gpu);
     input *const inputs[] = {&j->x, &j->y, &j->z, &j->auxiliary_y, &j->auxiliary_z, &j->fitted};
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) input_free(inputs[i]);
     circe_kernel_destroy(j->kernel_x);

@@ -42,6 +42,7 @@ test_key test_key_of(const circe_mat *x, const circe_mat *y, const circe_mat *z,
                               o->test_share,
                               (double)o->transform,
                               o->block,
+                              (double)(o->device != NULL),
                               (double)sizeof(circe_test_result)};
     test_key key = {{1, UINT64_C(0x9ddfea08eb382d69)}};
     add_text(&key, circe_version());

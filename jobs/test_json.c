@@ -64,6 +64,7 @@ void test_json(cJSON *out, const circe_test_result *r) {
     json_integer(d, "n_tested", r->n_tested);
     json_integer(d, "n_train", r->n_train);
     json_integer(d, "draws", r->draws);
+    cJSON_AddStringToObject(d, "device", r->on_device ? "cuda" : "cpu");
     json_number(d, "null_mean", r->null_mean);
     json_number(d, "null_sd", r->null_sd);
     json_integer(d, "rank_x", r->rank_x);

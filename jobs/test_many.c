@@ -15,6 +15,7 @@
 #include "io/paths.h"
 #include "jobs/kernel_choice.h"
 #include "jobs/notes.h"
+#include "jobs/test_gpu.h"
 #include "jobs/test_parts.h"
 #include "jobs/tests.h"
 
@@ -78,6 +79,7 @@ typedef struct worker {
     many *m;
     circe_context *context;
     circe_test_memory *memory;
+    test_gpu gpu;
     double *cells;
     int64_t *rows;
     circe_status status;
@@ -144,6 +146,7 @@ static circe_test_options options_of(const worker *w) {
     o.alpha = from->alpha;
     o.skip_checks = from->no_checks;
     o.memory = w->memory;
+    o.device = w->gpu.device;
     circe_transform_parse(from->transform, &o.transform);
     if (w->m->what->uses & TEST_REGRESSION)
         o.regressor =
@@ -241,6 +244,7 @@ static circe_status worker_open(many *m, int64_t threads, worker *w) {
     if (status == CIRCE_OK)
         status =
             circe_test_memory_create(w->context, 0.25 * circe_context_memory(m->context) / (double)threads, &w->memory);
+    if (status == CIRCE_OK) status = test_gpu_open(w->context, m->options->device, true, &w->gpu);
     w->cells = malloc((size_t)(rows * (cols + N_ROW_COLUMNS)) * sizeof *w->cells);
     w->rows = malloc((size_t)rows * sizeof *w->rows);
     if (status == CIRCE_OK && (w->cells == NULL || w->rows == NULL))
@@ -249,6 +253,7 @@ static circe_status worker_open(many *m, int64_t threads, worker *w) {
 }
 
 static void worker_close(worker *w) {
+    test_gpu_close(&w->gpu);
     circe_test_memory_destroy(w->memory);
     circe_context_destroy(w->context);
     free(w->cells);

@@ -264,6 +264,8 @@ int train_gpus(void);
 circe_status train_device_open(circe_context *context, const char *name, train_device **device);
 /* Whether a name is one of these, whatever this machine has. */
 bool train_device_is_name(const char *name);
+/* The GPU that "cuda" or "cuda:N" names; -1: it is neither. */
+int train_device_gpu(const char *name);
 void train_device_destroy(train_device *device);
 
 /* By name: "float32", "tf32", "bf16"; -1: there is no such precision. */

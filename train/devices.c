@@ -5,8 +5,7 @@
 #include "circe/status.h"
 #include "train/device.h"
 
-/* "cuda" or "cuda:N"; -1: it is neither. */
-static int gpu_of(const char *name) {
+int train_device_gpu(const char *name) {
     enum { MOST_DIGITS = 3 };
     static const char prefix[] = "cuda";
     if (strncmp(name, prefix, sizeof prefix - 1) != 0) return -1;
@@ -17,7 +16,7 @@ static int gpu_of(const char *name) {
 }
 
 bool train_device_is_name(const char *name) {
-    return name != NULL && (strcmp(name, "cpu") == 0 || strcmp(name, "auto") == 0 || gpu_of(name) >= 0);
+    return name != NULL && (strcmp(name, "cpu") == 0 || strcmp(name, "auto") == 0 || train_device_gpu(name) >= 0);
 }
 
 circe_status train_device_open(circe_context *context, const char *name, train_device **device) {
@@ -25,7 +24,7 @@ circe_status train_device_open(circe_context *context, const char *name, train_d
         return circe_fail(CIRCE_ERR_ARGUMENT, "'%s' is not a device; choose cpu, cuda, cuda:1 (the second GPU) or auto",
                           name == NULL ? "" : name);
     if (strcmp(name, "cpu") == 0) return train_device_cpu(context, device);
-    if (strcmp(name, "auto") != 0) return train_device_cuda(context, gpu_of(name), device);
+    if (strcmp(name, "auto") != 0) return train_device_cuda(context, train_device_gpu(name), device);
     circe_status status = train_device_cuda(context, 0, device);
     return status == CIRCE_ERR_UNSUPPORTED ? train_device_cpu(context, device) : status;
 }

@@ -18,6 +18,7 @@
 #include "circe/cme.h"
 #include "circe/measure.h"
 #include "circe/measuring.h"
+#include "circe/test.h"
 
 CIRCE_BEGIN_DECLS
 
@@ -162,6 +163,12 @@ CIRCE_API circe_status circe_cuda_gather(circe_cuda *cuda, const circe_mat *from
 CIRCE_API circe_status circe_cuda_cme_fit(circe_cuda *cuda, const circe_mat *y, const circe_mat *z,
                                           const circe_kernel *kernel_y, const circe_kernel *kernel_z,
                                           const circe_cme_options *options, circe_cme **cme);
+
+/* ---- tests ----------------------------------------------------------------------------------------------- */
+
+/* For options.device of circe_test: passes over the rows on this GPU, on the handle's stream. The points of a test stay
+ * in host memory. Destroy it (circe_test_device_destroy) before the handle. Needs cuBLAS and cuSOLVER. */
+CIRCE_API circe_status circe_cuda_test_device(circe_cuda *cuda, circe_test_device **device);
 
 /* ---- residual features ----------------------------------------------------------------------------------- */
 

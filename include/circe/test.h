@@ -80,6 +80,11 @@ typedef struct circe_test_memory circe_test_memory;
 CIRCE_API circe_status circe_test_memory_create(const circe_context *context, double bytes, circe_test_memory **memory);
 CIRCE_API void circe_test_memory_destroy(circe_test_memory *memory);
 
+/* A device that computes a test's passes over the rows: a GPU (circe_cuda_test_device in circe/cuda.h). Only one test
+ * at a time may use it. */
+typedef struct circe_test_device circe_test_device;
+CIRCE_API void circe_test_device_destroy(circe_test_device *device);
+
 typedef struct circe_test_options {
     circe_test_method method;
     circe_test_null null;
@@ -126,6 +131,11 @@ typedef struct circe_test_options {
     /* For gcm and wgcm: your own predictions of x and z from y, with the same shapes, for rows that their fit did not
      * see. They replace the regressions; both or none. */
     const circe_mat *fitted_x, *fitted_z;
+    /* For kci, circe, gcm and rcot of independent rows, without auxiliary rows, a split or a forest; others are
+     * refused. Tests of more than 8,192 rows then make their passes over the rows there, and nothing is shared through
+     * `memory`. Smaller tests, and the choice of views, widths and ridges, which looks at some rows, stay on the host.
+     * The results differ by rounding. NULL: everything on the host. */
+    circe_test_device *device;
 } circe_test_options;
 
 /* The defaults: kci with the automatic null. */
@@ -199,6 +209,7 @@ typedef struct circe_test_result {
     int64_t blocks;
     double block_length;
     int64_t imputations; /* the number of imputed data sets whose p-values were pooled; 0: none */
+    int on_device;       /* whether the device of the options made the passes over the rows */
 } circe_test_result;
 
 /* x (n, d_x), y (n, d_y) or NULL, z (n, d_z), with at least 8 rows of positive weight. options NULL: the defaults. */

@@ -156,7 +156,10 @@ circe_status circe__fit_extend(circe__basis *b, const double *points, int64_t n,
     status = start_pivoting(f, b, &p, state + n);
     if (status == CIRCE_OK) status = set_limits(f, b, state + n, tolerance, &p, &trace);
     if (status == CIRCE_OK) status = find_pivots(f, &p, most, trace, name, &found);
-    if (status == CIRCE_OK) status = keep_pivots(f, b, points, &p, first, found.rank);
+    if (status == CIRCE_OK || status == CIRCE_ERR_RANK) { /* too many: those that were found stay, as on the host */
+        circe_status kept = keep_pivots(f, b, points, &p, first, found.rank);
+        if (kept != CIRCE_OK) status = kept;
+    }
     return status == CIRCE_OK ? invert_basis(f, b) : status;
 }
 

@@ -15,6 +15,11 @@ circe_status circe_cuda_open(circe_context *context, int device, void *stream, c
 
 void circe_cuda_close(circe_cuda *cuda) { (void)cuda; }
 
+circe_status circe_cuda_test_device(circe_cuda *cuda, circe_test_device **device) {
+    if (device != NULL) *device = NULL;
+    return refuse();
+}
+
 circe_status circe_cuda_set_stream(circe_cuda *cuda, void *stream) { return refuse(); }
 
 circe_status circe_cuda_reserve(circe_cuda *cuda, int64_t n, int64_t cols, circe_dtype dtype) { return refuse(); }

@@ -19,33 +19,37 @@ static const double narrower = 0.1; /* of sigma2: a third of the width */
 
 /* to := the first columns of a table. */
 static circe_status copy_columns(const circe__data *data, const circe__table *from, int64_t columns, circe__table *to) {
-    int64_t cols = circe__min(from->cols, columns);
-    circe_status status = circe__table_new(data->context, from->rows, cols, to);
-    for (int64_t i = 0; status == CIRCE_OK && i < from->rows; i++)
-        for (int64_t c = 0; c < cols; c++) to->data[i * cols + c] = from->data[i * from->cols + c];
-    return status;
+    return circe__some_columns(data->context, from, 0, 1, circe__min(from->cols, columns), to);
 }
 
 /* squares (cols) := the sum of squares of every column. */
-static void column_squares(const circe__table *t, double *restrict squares) {
+static circe_status column_squares(const circe__table *t, double *restrict squares) {
+    if (t->device != NULL) return circe__rows_squares(t, t->cols, NULL, squares);
     memset(squares, 0, (size_t)t->cols * sizeof *squares);
     for (int64_t i = 0; i < t->rows; i++) {
         const double *restrict row = t->data + i * t->cols;
         for (int64_t c = 0; c < t->cols; c++) squares[c] += row[c] * row[c];
     }
+    return CIRCE_OK;
 }
 
 /* Drops functions that the regression reproduces to a hundredth of their variance: their residual comes from its ridge
  * alone. */
-static void drop_fitted(const double *before, const double *after, circe__table *left) {
+static circe_status drop_fitted(const circe__data *data, const double *before, const double *after,
+                                circe__table *left) {
     const double least = 0.01;
-    int64_t cols = left->cols, kept = 0;
-    for (int64_t c = 0; c < cols; c++) kept += after[c] >= least * before[c];
-    if (kept == cols) return;
-    for (int64_t i = 0; i < left->rows; i++)
-        for (int64_t c = 0, to = 0; c < cols; c++)
-            if (after[c] >= least * before[c]) left->data[i * kept + to++] = left->data[i * cols + c];
-    left->cols = kept;
+    int64_t cols = left->cols, kept = 0, *index = circe__alloc(data->context, cols + 1, sizeof *index);
+    circe__table some = {0};
+    if (index == NULL) return CIRCE_ERR_MEMORY;
+    for (int64_t c = 0; c < cols; c++)
+        if (after[c] >= least * before[c]) index[kept++] = c;
+    circe_status status = kept == cols ? CIRCE_OK : circe__pick_columns(data->context, left, index, kept, &some);
+    if (status == CIRCE_OK && kept < cols) {
+        circe__table_free(data->context, left);
+        *left = some;
+    }
+    circe__free(data->context, index);
+    return status;
 }
 
 /* The p-value of the target's residuals against weighted functions of y, `left` (total rows), which it consumes. */
@@ -58,10 +62,10 @@ static circe_status check_against(const circe__data *data, const circe__regresso
     int64_t cols = pair.left.cols;
     double *squares = circe__alloc(data->context, 2 * cols + 1, sizeof *squares);
     circe_status status = squares == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
-    if (status == CIRCE_OK) column_squares(&pair.left, squares);
+    if (status == CIRCE_OK) status = column_squares(&pair.left, squares);
     if (status == CIRCE_OK) status = circe__residual(regressor, &pair.left);
-    if (status == CIRCE_OK) column_squares(&pair.left, squares + cols);
-    if (status == CIRCE_OK) drop_fitted(squares, squares + cols, &pair.left);
+    if (status == CIRCE_OK) status = column_squares(&pair.left, squares + cols);
+    if (status == CIRCE_OK) status = drop_fitted(data, squares, squares + cols, &pair.left);
     circe__free(data->context, squares);
     if (status == CIRCE_OK) status = copy_columns(data, target, CHECK_COLUMNS, &pair.right);
     if (status == CIRCE_OK) status = copy_columns(data, noise, CHECK_COLUMNS, &pair.noise);
@@ -70,8 +74,8 @@ static circe_status check_against(const circe__data *data, const circe__regresso
     if (status == CIRCE_OK)
         status = data->dependence != NULL ? circe__block_moments(data, &pair, &mean, &variance)
                                           : circe__moments(data, &pair, CHECK_ROWS, &mean, &variance);
-    double value = status == CIRCE_OK ? circe__pair_statistic(data, &pair) : 0.0;
-    if (isnan(value)) status = CIRCE_ERR_MEMORY;
+    double value = 0.0;
+    if (status == CIRCE_OK) status = circe__pair_statistic(data, &pair, &value);
     if (status == CIRCE_OK && mean > 0.0) *p = circe__clip_p(circe__moment_tail(mean, variance, value));
     circe__pair_free(data->context, &pair);
     return status;
@@ -100,9 +104,11 @@ circe_status circe__views_make(const circe__data *data, circe__views *views) {
     *views = (circe__views){{{0}}};
     if (nothing_to_check(data) || data->faces == NULL) return CIRCE_OK;
     circe_status status = circe__face_features(data, &sight, 1e-3, CHECK_RANK, &views->of[0], &left);
-    if (status == CIRCE_OK) circe__weigh(data, &views->of[0]);
     if (status == CIRCE_OK && !one) status = circe__products(data, &views->of[1]);
-    if (status == CIRCE_OK && !one) circe__weigh(data, &views->of[1]);
+    for (int k = 0; status == CIRCE_OK && k < (one ? 1 : 2); k++) {
+        status = circe__to_device(data, &views->of[k]);
+        if (status == CIRCE_OK) status = circe__weigh(data, &views->of[k]);
+    }
     return status;
 }
 
@@ -124,12 +130,13 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
         circe__table F = {0};
         if (k == 0) {
             status = circe__face_features(data, &own, 1e-3, CHECK_RANK, &F, &left);
-            if (status == CIRCE_OK) circe__weigh(data, &F);
+            if (status == CIRCE_OK) status = circe__weigh(data, &F);
         } else {
             status = circe__table_copy(data->context, &views->of[k - 1], &F);
         }
         if (status == CIRCE_OK) status = check_against(data, regressor, &F, target, noise, &p);
         if (status == CIRCE_OK) least = fmin(least, p);
+        circe__table_free(data->context, &F);
     }
     if (status == CIRCE_OK) regressor->info.check_p = fmin(1.0, least * (double)count);
     return status;
@@ -147,7 +154,10 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
 static circe_status fitted(const circe__data *data, const circe__regressor *side, const circe__table *target,
                            const circe__table *noise, circe__table *out) {
     int64_t q = circe__min(target->cols, MISFIT_COLUMNS), n = target->rows;
-    circe_status status = circe__table_new(data->context, n, q, out);
+    circe_status status = circe__table_at(data->context, target->device, n, q, out);
+    if (status == CIRCE_OK && q > 0 && target->device != NULL)
+        return target->device->ops->fitted(target->device, n, q, target->data, target->cols, noise->data, noise->cols,
+                                           side->leverage, out->data);
     for (int64_t i = 0; status == CIRCE_OK && i < n; i++) {
         double rest = circe__rest(side, i);
         for (int64_t k = 0; k < q; k++)
@@ -157,10 +167,11 @@ static circe_status fitted(const circe__data *data, const circe__regressor *side
 }
 
 /* |a'b|, Frobenius. */
-static double cross_size(const circe__data *data, const circe__table *a, const circe__table *b, double *scratch) {
-    data->context->backend->algebra->gemm(1, 0, a->cols, b->cols, a->rows, 1.0, a->data, a->cols, b->data, b->cols, 0.0,
-                                          scratch, b->cols);
-    return sqrt(circe__square_norm(scratch, a->cols * b->cols));
+static circe_status cross_size(const circe__data *data, const circe__table *a, const circe__table *b, double *scratch,
+                               double *size) {
+    circe_status status = circe__cross(data->context, a, a->cols, b, b->cols, scratch);
+    if (status == CIRCE_OK) *size = sqrt(circe__square_norm(scratch, a->cols * b->cols));
+    return status;
 }
 
 /* How much of the squared bias at the chosen ridge remains at the ridge in use, weighted by the energy of the target
@@ -170,12 +181,17 @@ static circe_status bias_left(const circe__data *data, const circe__regressor *s
     const circe__spectrum *sp = side->spectrum;
     int64_t r = sp->rank, q = circe__min(target->cols, MISFIT_COLUMNS), n = target->rows;
     double before = 0.0, after = 0.0, variance = 0.0, *P = circe__alloc(data->context, r * q + 1, sizeof *P);
+    const circe__table Q = circe__spectrum_rows(sp);
     if (P == NULL) return CIRCE_ERR_MEMORY;
-    for (int64_t i = 0; i < n; i++)
-        variance += noise * circe__square_norm(target->data + i * target->cols, q) / (double)n;
-    if (r > 0 && q > 0)
-        data->context->backend->algebra->gemm(1, 0, r, q, n, 1.0, sp->Q, r, target->data, target->cols, 0.0, P, q);
-    for (int64_t k = 0; k < r; k++) {
+    circe_status status = circe__cross(data->context, &Q, r, target, q, P);
+    if (status == CIRCE_OK && target->device != NULL) {
+        status = circe__rows_square(data, target, q, NULL, &variance);
+        variance *= noise / (double)n;
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            variance += noise * circe__square_norm(target->data + i * target->cols, q) / (double)n;
+    }
+    for (int64_t k = 0; status == CIRCE_OK && k < r; k++) {
         double energy = fmax(circe__square_norm(P + k * q, q) / sp->s[k] - variance, 0.0);
         double chosen = side->info.ridge_chosen / (sp->s[k] + side->info.ridge_chosen);
         double used = side->ridge / (sp->s[k] + side->ridge);
@@ -184,7 +200,7 @@ static circe_status bias_left(const circe__data *data, const circe__regressor *s
     }
     *share = before > 0.0 ? after / before : 1.0;
     circe__free(data->context, P);
-    return CIRCE_OK;
+    return status;
 }
 
 /* Squared bias over the variance of the noise. */
@@ -208,8 +224,11 @@ circe_status circe__check_misfit(const circe__data *data, const circe__regressor
     circe_status status = scratch == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int t = 0; status == CIRCE_OK && t < 2; t++) status = fitted(data, &sides[t], targets[t], noise[t], &f[t]);
     if (status == CIRCE_OK && f[0].cols > 0 && f[1].cols > 0 && f[0].rows == f[1].rows) {
-        double x = cross_size(data, &f[0], &f[0], scratch), z = cross_size(data, &f[1], &f[1], scratch);
-        double alike = x * z > 0.0 ? cross_size(data, &f[0], &f[1], scratch) / sqrt(x * z) : 0.0;
+        double x = 0.0, z = 0.0, both = 0.0;
+        status = cross_size(data, &f[0], &f[0], scratch, &x);
+        if (status == CIRCE_OK) status = cross_size(data, &f[1], &f[1], scratch, &z);
+        if (status == CIRCE_OK) status = cross_size(data, &f[0], &f[1], scratch, &both);
+        double alike = x * z > 0.0 ? both / sqrt(x * z) : 0.0;
         for (int t = 0; status == CIRCE_OK && t < 2; t++)
             status = squared_bias(data, &sides[t], targets[t], &square[t]);
         result->misfit = sqrt((double)data->n * square[0] * square[1]) * alike;
@@ -296,16 +315,35 @@ void circe__note_rows(const circe__data *data, double carried, bool columns, cir
     result->effective_rows = look ? least_in_columns(data, carried) : carried;
 }
 
-void circe__check_rows(const circe__data *data, const circe__pair *pair, bool columns, circe_test_result *result) {
+/* The same of tables on a device. */
+static circe_status least_there(const circe__data *data, const circe__pair *pair, bool by_columns, double *least) {
+    int64_t pairs = by_columns ? pair->p * pair->q : 1;
+    double *sums = circe__alloc(data->context, 2 * pairs, sizeof *sums);
+    if (sums == NULL) return CIRCE_ERR_MEMORY;
+    circe_status status =
+        by_columns ? circe__rows_pair_squares(pair, sums, sums + pairs) : circe__rows_carried(pair, sums);
+    for (int64_t e = 0; status == CIRCE_OK && e < pairs; e++)
+        *least = fmin(*least, circe__carried_by(sums[e], sums[pairs + e]));
+    circe__free(data->context, sums);
+    return status;
+}
+
+circe_status circe__check_rows(const circe__data *data, const circe__pair *pair, bool columns,
+                               circe_test_result *result) {
     enum { MOST_PAIRS = 4096 };
-    if (data->options.skip_checks || pair->p == 0 || pair->q == 0) return;
+    if (data->options.skip_checks || pair->p == 0 || pair->q == 0) return CIRCE_OK;
     double least = (double)pair->n;
-    if (columns && pair->p * pair->q <= MOST_PAIRS)
+    const bool by_columns = columns && pair->p * pair->q <= MOST_PAIRS;
+    circe_status status = CIRCE_OK;
+    if (pair->left.device != NULL)
+        status = least_there(data, pair, by_columns, &least);
+    else if (by_columns)
         for (int64_t e = 0; e < pair->p * pair->q; e++)
             least = fmin(least, carried_in_pair(pair, e / pair->q, e % pair->q));
     else
         least = fmin(least, carried_in_all(pair));
-    circe__note_rows(data, least, columns, result);
+    if (status == CIRCE_OK) circe__note_rows(data, least, columns, result);
+    return status;
 }
 
 bool circe__few_rows_carry(const circe_test_result *result) {

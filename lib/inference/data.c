@@ -135,7 +135,7 @@ circe_status circe__test_fill(const circe_test_options *given, circe_test_option
     if (status == CIRCE_OK && options->fitted_x != NULL && options->transform != CIRCE_TRANSFORM_NONE)
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
                           "predictions cannot be combined with a transform: they predict the columns as they are");
-    return status;
+    return status == CIRCE_OK ? circe__rows_check(options) : status;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -478,8 +478,8 @@ static void run_part(void *user, int64_t part) {
 }
 
 circe_status circe__beside(const circe__data *data, int64_t parts, circe__part_fn *run, void *user) {
-    bool alone = data->options.memory != NULL || data->context->threads < 2 || parts > MOST_PARTS ||
-                 data->context->options.allocator.allocate != circe__allocate_default;
+    bool alone = data->options.memory != NULL || data->device != NULL || data->context->threads < 2 ||
+                 parts > MOST_PARTS || data->context->options.allocator.allocate != circe__allocate_default;
     circe_status status = CIRCE_OK;
     if (alone) {
         for (int64_t part = 0; status == CIRCE_OK && part < parts; part++) status = run(user, part);

@@ -102,22 +102,23 @@ void circe__sight_text(const circe__sight *sight, char *text, size_t size) {
 /* a := [a, b scaled]; b is consumed. */
 static circe_status beside(const circe__data *data, circe__table *a, circe__table *b, double scale) {
     circe__table both = {0};
-    if (a->cols == 0 && scale == 1.0) {
+    circe_status status = circe__to_device(data, b);
+    if (status == CIRCE_OK && a->cols == 0 && scale == 1.0) {
         circe__table_free(data->context, a);
         *a = *b;
         *b = (circe__table){0};
         return CIRCE_OK;
     }
-    circe_status status = circe__table_new(data->context, b->rows, a->cols + b->cols, &both);
-    for (int64_t i = 0; status == CIRCE_OK && i < b->rows; i++) {
+    if (status == CIRCE_OK) status = circe__table_at(data->context, b->device, b->rows, a->cols + b->cols, &both);
+    if (status == CIRCE_OK && b->device != NULL) status = circe__rows_beside(data, a, b, scale, &both);
+    for (int64_t i = 0; status == CIRCE_OK && b->device == NULL && i < b->rows; i++) {
         if (a->cols > 0) memcpy(both.data + i * both.cols, a->data + i * a->cols, (size_t)a->cols * sizeof(double));
         for (int64_t k = 0; k < b->cols; k++) both.data[i * both.cols + a->cols + k] = scale * b->data[i * b->cols + k];
     }
     circe__table_free(data->context, b);
-    if (status != CIRCE_OK) return status;
-    circe__table_free(data->context, a);
-    *a = both;
-    return CIRCE_OK;
+    circe__table_free(data->context, status == CIRCE_OK ? a : &both);
+    if (status == CIRCE_OK) *a = both;
+    return status;
 }
 
 static circe_status kernel_features(const circe__data *data, const circe__variable *face, double multiple,

@@ -11,12 +11,15 @@
 #include "inference/memory.h"
 
 void circe__table_free(const circe_context *context, circe__table *table) {
-    circe__free(context, table->data);
+    if (table->device != NULL)
+        table->device->ops->free(table->device, table->data);
+    else
+        circe__free(context, table->data);
     *table = (circe__table){0};
 }
 
 circe_status circe__table_new(const circe_context *context, int64_t rows, int64_t cols, circe__table *table) {
-    *table = (circe__table){rows, cols, circe__alloc(context, circe__max(rows * cols, 1), sizeof(double))};
+    *table = (circe__table){rows, cols, circe__alloc(context, circe__max(rows * cols, 1), sizeof(double)), NULL};
     return table->data == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
 }
 
@@ -32,8 +35,10 @@ static void run_copy(void *user, int64_t first, int64_t end) {
 
 circe_status circe__table_copy(const circe_context *context, const circe__table *from, circe__table *to) {
     enum { LEAST = 1 << 14 }; /* numbers */
-    circe_status status = circe__table_new(context, from->rows, from->cols, to);
+    circe_status status = circe__table_at(context, from->device, from->rows, from->cols, to);
     copying c = {from->data, to->data};
+    if (status == CIRCE_OK && from->device != NULL)
+        return from->device->ops->copy(from->device, to->data, from->data, from->rows * from->cols);
     if (status == CIRCE_OK) circe__run_ranges(context->threads, from->rows * from->cols, LEAST, run_copy, &c);
     return status;
 }
@@ -156,12 +161,17 @@ static circe_status cover_rows(const circe__data *data, const circe_kernel *kern
     void *scratch = NULL;
     double *residual = NULL, sum = 0.0, trace = 0.0;
     circe_status status = circe__basis_init(context, kernel, dim, name, &basis);
+    if (data->device != NULL) basis.by = data->device->by;
     if (status == CIRCE_OK)
         status = few_candidates(data, kernel, n)
                      ? pivots_of_some(data, points, n, dim, tolerance, most, &basis)
                      : circe__basis_cover(&basis, points, n, tolerance, most, data->options.seed, name);
     if (status == CIRCE_ERR_RANK) status = circe__basis_invert(&basis);
     if (status == CIRCE_OK) status = circe__progress(context, "features", 1, 2);
+    if (status == CIRCE_OK && data->device != NULL) {
+        status = circe__rows_features(data, &basis, points, n, features, left);
+        goto done;
+    }
     if (status == CIRCE_OK) status = circe__table_new(context, n, basis.rank, features);
     if (status != CIRCE_OK) goto done;
     scratch = circe__alloc(context, (int64_t)circe__basis_bytes(&basis), 1);
@@ -271,8 +281,9 @@ static void run_center(void *user, int64_t block) {
     }
 }
 
-void circe__weigh(const circe__data *data, circe__table *table) {
+circe_status circe__weigh(const circe__data *data, circe__table *table) {
     enum { LEAST = 8192 }; /* numbers: 5 microseconds */
+    if (table->device != NULL) return circe__rows_weigh(data, table);
     weighing w = {.root = data->root, .table = table};
     double length = 0.0;
     for (int64_t i = 0; i < table->rows; i++) length += data->root[i] * data->root[i];
@@ -285,6 +296,7 @@ void circe__weigh(const circe__data *data, circe__table *table) {
             for (int64_t c = 0; c < w.cols; c++) w.mean[c] += w.sums[block][c] / length;
         circe__run_on(threads, WEIGHED_BLOCKS, run_center, &w);
     }
+    return CIRCE_OK;
 }
 
 circe_status circe__compress(const circe__data *data, circe__table *table, circe__table *along, int64_t most,
@@ -299,10 +311,10 @@ circe_status circe__compress(const circe__data *data, circe__table *table, circe
     circe_status status = V == NULL || iwork == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) {
         double *w = V + q * q, kept = 0.0, all = 0.0;
-        algebra->gram_update(q, table->rows, table->data, q, 0.0, V, q);
-        if (algebra->eigen(q, V, w, w + q, iwork) != 0)
+        status = circe__squared(data->context, table, V);
+        if (status == CIRCE_OK && algebra->eigen(q, V, w, w + q, iwork) != 0)
             status = circe_fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of features did not converge");
-        for (int64_t k = 0; k < q; k++) {
+        for (int64_t k = 0; status == CIRCE_OK && k < q; k++) {
             all += w[k];
             if (k >= q - most) kept += w[k];
         }
@@ -311,10 +323,8 @@ circe_status circe__compress(const circe__data *data, circe__table *table, circe
     for (int b = 0; status == CIRCE_OK && b < 2; b++) {
         circe__table rotated;
         if (both[b] == NULL) continue;
-        status = circe__table_new(data->context, both[b]->rows, most, &rotated);
+        status = circe__turned(data->context, both[b], V + (q - most) * q, most, &rotated);
         if (status != CIRCE_OK) break;
-        algebra->gemm(0, 1, rotated.rows, most, q, 1.0, both[b]->data, q, V + (q - most) * q, q, 0.0, rotated.data,
-                      most);
         circe__table_free(data->context, both[b]);
         *both[b] = rotated;
     }

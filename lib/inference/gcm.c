@@ -19,11 +19,12 @@ static circe_status table_of(const circe__data *data, const circe__pair *pair, d
                              double *found) {
     int64_t p = pair->p, q = pair->q;
     double largest = 0.0;
-    circe_status status = CIRCE_OK;
-    data->context->backend->algebra->gemm(1, 0, p, q, pair->n, 1.0, pair->left.data, p, pair->right.data, q, 0.0, T, q);
+    const bool there = pair->left.device != NULL, blocks = data->dependence != NULL;
+    circe_status status = circe__cross(data->context, &pair->left, p, &pair->right, q, T);
     for (int64_t e = 0; e < p * q; e++) inverse[e] = 0.0;
-    if (data->dependence != NULL) status = circe__block_squares(data, pair, inverse);
-    for (int64_t i = 0; data->dependence == NULL && i < pair->n; i++)
+    if (status == CIRCE_OK && blocks) status = circe__block_squares(data, pair, inverse);
+    if (status == CIRCE_OK && there) status = circe__rows_pair_squares(pair, inverse, NULL);
+    for (int64_t i = 0; !blocks && !there && i < pair->n; i++)
         for (int64_t a = 0; a < p; a++) {
             double l = pair->left.data[i * p + a];
             for (int64_t b = 0; b < q; b++) {
@@ -62,8 +63,8 @@ circe_status circe__test_gcm(const circe__data *data, circe_test_result *result)
             (long long)pairs);
         goto done;
     }
-    circe__check_rows(data, &pair, true, result);
-    status = circe__dependence_settle(data, &pair, result);
+    status = circe__check_rows(data, &pair, true, result);
+    if (status == CIRCE_OK) status = circe__dependence_settle(data, &pair, result);
     if (status != CIRCE_OK) goto done;
     bool few = data->dependence != NULL && data->options.null == CIRCE_NULL_AUTO;
     bool normal = pairs <= 1 && !few && data->options.null != CIRCE_NULL_MULTIPLIER && !weighted;

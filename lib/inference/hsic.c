@@ -62,8 +62,9 @@ static circe_status permute(const circe__data *data, const circe__pair *pair, do
 
 static circe_status by_permutation(const circe__data *data, const circe__pair *pair, circe_test_result *result) {
     int64_t draws = data->options.draws;
-    double value = circe__pair_statistic(data, pair), *null = circe__alloc(data->context, draws, sizeof *null);
-    circe_status status = null == NULL || isnan(value) ? CIRCE_ERR_MEMORY : permute(data, pair, null);
+    double value = 0.0, *null = circe__alloc(data->context, draws, sizeof *null);
+    circe_status status = null == NULL ? CIRCE_ERR_MEMORY : circe__pair_statistic(data, pair, &value);
+    if (status == CIRCE_OK) status = permute(data, pair, null);
     if (status == CIRCE_OK) circe__report_draws(value, null, draws, pair->scale, result);
     result->null = CIRCE_NULL_PERMUTATION;
     circe__free(data->context, null);

@@ -6,6 +6,7 @@
  *                        pair.c         left (n, p) and right (n, q): what is tested against what
  *                        wild.c, moments.c, distribution.c   the null
  *                        checks.c       are the regressions good enough; the verdict
+ *                        rows.c         operations on tables, in the host's memory or a device's
  * One file per method puts these together. Rows are multiplied by the root of their weight before anything else, so
  * that no later formula needs weights: the constant function is the vector `unit` of length 1. */
 #ifndef CIRCE_INFERENCE_INTERNAL_H
@@ -13,6 +14,7 @@
 
 #include "circe/test.h"
 #include "cme/cme_parts.h"
+#include "cme/rows.h"
 
 enum {
     CIRCE__STREAM_SIGNS = 0x7369676e73,
@@ -24,6 +26,12 @@ enum {
     CIRCE__STREAM_HALVES = 0x68616c76,
     CIRCE__STREAM_FOREST = 0x666f726573,
 };
+
+typedef struct circe__table {
+    int64_t rows, cols;
+    double *data;              /* (rows, cols), owned */
+    circe_test_device *device; /* in whose memory data is; NULL: the host's */
+} circe__table;
 
 /* ---- data.c ----------------------------------------------------------------------------------------------------- */
 
@@ -74,6 +82,9 @@ typedef struct circe__data {
     bool by_value;       /* y has few values with many rows each: regressions on it go value by value (regression.c) */
     circe__faces *faces; /* owned; NULL: y's kernel is the only one */
     circe__dependence *dependence; /* owned; NULL: rows are independent */
+    /* Where tables of all rows are made; NULL: in the host's memory. The same root and unit there. (rows.c) */
+    circe_test_device *device;
+    circe__table device_root, device_unit;
 } circe__data;
 
 circe_status circe__data_begin(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
@@ -112,11 +123,6 @@ circe_status circe__beside(const circe__data *data, int64_t parts, circe__part_f
 
 /* ---- features.c ------------------------------------------------------------------------------------------------- */
 
-typedef struct circe__table {
-    int64_t rows, cols;
-    double *data; /* (rows, cols), owned */
-} circe__table;
-
 void circe__table_free(const circe_context *context, circe__table *table);
 circe_status circe__table_new(const circe_context *context, int64_t rows, int64_t cols, circe__table *table);
 circe_status circe__table_copy(const circe_context *context, const circe__table *from, circe__table *to);
@@ -132,7 +138,7 @@ circe_status circe__joint_features(const circe__data *data, double tolerance, in
                                    double *left);
 
 /* Times root, minus the part along the constant. */
-void circe__weigh(const circe__data *data, circe__table *table);
+circe_status circe__weigh(const circe__data *data, circe__table *table);
 
 /* In place: the leading `most` principal directions; returns the share of the square norm that is lost. */
 circe_status circe__compress(const circe__data *data, circe__table *table, circe__table *along, int64_t most,
@@ -156,6 +162,7 @@ typedef struct circe__spectrum {
     double *Q; /* (n, rank) */
     double *s; /* (rank) */
     double left_out;
+    circe_test_device *device; /* of Q, as for a table */
 } circe__spectrum;
 
 circe_status circe__spectrum_make(const circe__data *data, const circe__sight *sight, circe__spectrum *spectrum);
@@ -163,12 +170,17 @@ circe_status circe__spectrum_linear(const circe__data *data, circe__spectrum *sp
 /* From centred, weighted features F (n, r), which are consumed. */
 circe_status circe__decompose(const circe__data *data, circe__table *F, circe__table *also, circe__spectrum *spectrum);
 void circe__spectrum_free(const circe_context *context, circe__spectrum *spectrum);
+/* Q as a table, still the spectrum's. */
+static inline circe__table circe__spectrum_rows(const circe__spectrum *spectrum) {
+    return (circe__table){spectrum->n, spectrum->rank, spectrum->Q, spectrum->device};
+}
 
 typedef struct circe__regressor {
     const circe__data *data;
     const circe__spectrum *spectrum;
     double ridge;
-    double *leverage; /* (n): the diagonal of S */
+    double *leverage;          /* (n): the diagonal of S */
+    circe_test_device *device; /* of leverage, as for a table */
     circe_test_regression info;
 } circe__regressor;
 
@@ -197,7 +209,7 @@ circe_status circe__regressor_set(const circe__data *data, const circe__spectrum
 
 /* 1 - leverage of a row, kept away from 0. */
 static inline double circe__rest(const circe__regressor *regressor, int64_t i) {
-    return regressor->leverage[i] < 0.99 ? 1.0 - regressor->leverage[i] : 0.01;
+    return circe__rest_of(regressor->leverage[i]);
 }
 
 /* Whether the regressions on y use a kernel, and not least squares, a forest or the caller's predictions. */
@@ -254,6 +266,62 @@ void circe__local_free(const circe_context *context, circe__local *local);
 circe_status circe__features_y(const circe__data *data, const circe__sight *sight, circe__table *features,
                                double *left);
 
+/* ---- rows.c: tables where they lie ------------------------------------------------------------------------------ */
+
+/* Refuses what a device of the options cannot do. */
+circe_status circe__rows_check(const circe_test_options *options);
+/* From here on, tables of the data's rows are made on the device of its options, if there are enough rows; until the
+ * end, before which they must be freed. */
+circe_status circe__rows_begin(circe__data *data);
+void circe__rows_end(circe__data *data);
+/* The same data set, whose tables are made on the host. Nothing of it is to be freed. */
+circe__data circe__on_host(const circe__data *data);
+
+circe_status circe__table_at(const circe_context *context, circe_test_device *device, int64_t rows, int64_t cols,
+                             circe__table *table);
+/* Moves a table to where the data's are made. */
+circe_status circe__to_device(const circe__data *data, circe__table *table);
+/* to := a copy in the host's memory. */
+circe_status circe__to_host(const circe_context *context, const circe__table *from, circe__table *to);
+circe_status circe__pick_columns(const circe_context *context, const circe__table *from, const int64_t *index,
+                                 int64_t cols, circe__table *to);
+/* Columns first, first + step, ... */
+circe_status circe__some_columns(const circe_context *context, const circe__table *from, int64_t first, int64_t step,
+                                 int64_t cols, circe__table *to);
+/* to (n, cols), the host's := the rows index[0..n). */
+circe_status circe__rows_of(const circe__table *from, const int64_t *index, int64_t n, double *to);
+
+/* out (p, q) := a'b of the first p and q columns; G (r, r), the lower triangle at least := F'F; to (n, cols) := from
+ * V', V (cols, columns of from). Small matrices are the host's. */
+circe_status circe__cross(const circe_context *context, const circe__table *a, int64_t p, const circe__table *b,
+                          int64_t q, double *out);
+circe_status circe__squared(const circe_context *context, const circe__table *F, double *G);
+circe_status circe__turned(const circe_context *context, const circe__table *from, const double *V, int64_t cols,
+                           circe__table *to);
+
+/* The sum of squares of all elements. */
+circe_status circe__size_of(const circe__data *data, const circe__table *table, double *size);
+
+/* For tables on a device only; the host has these passes where they are needed. */
+circe_status circe__rows_features(const circe__data *data, const circe__basis *basis, const double *points, int64_t n,
+                                  circe__table *features, double *left);
+circe_status circe__rows_weigh(const circe__data *data, circe__table *table);
+/* table -= a b, b (columns of a, columns of the table) the host's. */
+circe_status circe__rows_subtract(const circe__table *a, const double *b, circe__table *table);
+/* both := [a, b scale]; a without columns may lie anywhere. */
+circe_status circe__rows_beside(const circe__data *data, const circe__table *a, const circe__table *b, double scale,
+                                circe__table *both);
+/* The sum of squares of each of the first columns, and of all of them; rows times circe__rest if there is a regressor.
+ */
+circe_status circe__rows_squares(const circe__table *table, int64_t columns, const circe__regressor *regressor,
+                                 double *squares);
+circe_status circe__rows_square(const circe__data *data, const circe__table *table, int64_t columns,
+                                const circe__regressor *regressor, double *sum);
+circe_status circe__rows_leverage(const circe__data *data, const circe__spectrum *spectrum, double ridge,
+                                  circe__regressor *regressor, double *degrees);
+/* Rows over circe__rest. */
+circe_status circe__rows_divide(const circe__regressor *regressor, circe__table *table);
+
 /* ---- pair.c ----------------------------------------------------------------------------------------------------- */
 
 /* statistic = |left' right|^2, right being residuals up to what left is blind to; under the null it is distributed as
@@ -271,6 +339,15 @@ typedef struct circe__pair_plan {
     bool weighted;  /* each also times signs along y (wgcm) */
 } circe__pair_plan;
 
+/* rows.c, on a device: sums of v_i = |left_i|^2 |noise_i|^2 and of their squares; the same of every pair of columns (p,
+ * q), squares NULL: not needed; circe__wild; a copy of both sides in the host's memory. */
+circe__rows_pair circe__rows_pair_of(const circe__pair *pair);
+circe_status circe__rows_carried(const circe__pair *pair, double sums[2]);
+circe_status circe__rows_pair_squares(const circe__pair *pair, double *sums, double *squares);
+circe_status circe__rows_wild(const circe__data *data, const circe__pair *pair, const double *inverse, int64_t draws,
+                              uint64_t stream, double *null);
+circe_status circe__pair_to_host(const circe__data *data, const circe__pair *pair, circe__pair *host);
+
 circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *plan, circe__pair *pair,
                               circe__regressions *regressions, circe_test_result *result);
 /* Are the residuals free of y, and how far could the errors of both fits move the statistic? target: of the left side;
@@ -280,7 +357,12 @@ circe_status circe__check_sides(const circe__data *data, const circe__table *tar
 /* left (n rows) minus its regression on the tested rows' y, with the regressor's width and ridge. */
 circe_status circe__center_y(const circe__data *data, const circe__regressor *regressor, circe__table *left);
 void circe__pair_free(const circe_context *context, circe__pair *pair);
-double circe__pair_statistic(const circe__data *data, const circe__pair *pair);
+/* |left' right|^2 */
+circe_status circe__pair_statistic(const circe__data *data, const circe__pair *pair, double *value);
+
+/* The share of the right side's squares that its regression leaves: residual = noise (1 - leverage). */
+circe_status circe__remaining(const circe__data *data, const circe__regressor *side, const circe__table *right,
+                              const circe__table *noise, double *share);
 
 /* noise (n, q) := residuals of the right side over 1 - leverage. */
 circe_status circe__noise(const circe__data *data, const circe__regressor *regressor, const circe__table *right,
@@ -291,6 +373,11 @@ circe_status circe__noise(const circe__data *data, const circe__regressor *regre
 /* out (draws, ld): signs of rows [first, first + n), first a multiple of 32, of draws [draw, draw + draws). */
 void circe__signs(uint64_t seed, uint64_t stream, int64_t total_rows, int64_t draw, int64_t draws, int64_t first,
                   int64_t n, double *out, int64_t ld);
+
+/* The same signs as bits: words (draws, circe__sign_words(n)), bit i % 32 of word i / 32 is set where row i has 1. */
+int64_t circe__sign_words(int64_t n);
+void circe__draw_words(const circe__data *data, uint64_t stream, int64_t n, int64_t draw, int64_t draws,
+                       uint32_t *words);
 
 /* null[0..draws) = |left' diag(signs) noise|^2; if `inverse` (p q) is not NULL, the largest of |left_a' diag(signs)
  * noise_b| inverse_ab instead. */
@@ -360,7 +447,8 @@ circe_status circe__check_misfit(const circe__data *data, const circe__regressor
                                  circe_test_result *result);
 
 /* result->effective_rows; `columns`: the sides are columns themselves, not features of kernels. */
-void circe__check_rows(const circe__data *data, const circe__pair *pair, bool columns, circe_test_result *result);
+circe_status circe__check_rows(const circe__data *data, const circe__pair *pair, bool columns,
+                               circe_test_result *result);
 /* The same if the rows that carry the statistic are already counted, by circe__carried_by of their v_i. */
 void circe__note_rows(const circe__data *data, double carried, bool columns, circe_test_result *result);
 double circe__carried_by(double sum, double squares); /* sum(v)^2 / sum(v^2) */

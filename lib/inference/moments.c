@@ -21,7 +21,8 @@ typedef struct sample {
 static circe_status take_sample(const circe__data *data, const circe__pair *pair, int64_t most, sample *s) {
     int64_t p = pair->p, q = pair->q;
     *s = (sample){pair->n, pair->left.data, pair->noise.data, NULL};
-    if (pair->n <= most) return CIRCE_OK;
+    if (pair->n <= most && pair->left.device == NULL) return CIRCE_OK;
+    most = circe__min(most, pair->n);
     int64_t *index = circe__alloc(data->context, most, sizeof *index);
     double *owned = circe__alloc(data->context, most * (p + q), sizeof *owned);
     if (index == NULL || owned == NULL) {
@@ -30,13 +31,11 @@ static circe_status take_sample(const circe__data *data, const circe__pair *pair
         return CIRCE_ERR_MEMORY;
     }
     circe_random_subset((circe_random){data->options.seed, CIRCE__STREAM_ROWS}, pair->n, most, index);
-    for (int64_t i = 0; i < most; i++) {
-        memcpy(owned + i * p, pair->left.data + index[i] * p, (size_t)p * sizeof *owned);
-        memcpy(owned + most * p + i * q, pair->noise.data + index[i] * q, (size_t)q * sizeof *owned);
-    }
+    circe_status status = circe__rows_of(&pair->left, index, most, owned);
+    if (status == CIRCE_OK) status = circe__rows_of(&pair->noise, index, most, owned + most * p);
     *s = (sample){most, owned, owned + most * p, owned};
     circe__free(data->context, index);
-    return CIRCE_OK;
+    return status;
 }
 
 /* W of rows [row, row + rows) against all of the sample's; K is scratch of the same size. */
@@ -146,8 +145,15 @@ static void run_diagonal(void *user, int64_t block) {
     d->square[block] = square;
 }
 
-static void sum_diagonal(const circe__data *data, const circe__pair *pair, double *trace, double *square) {
+static circe_status sum_diagonal(const circe__data *data, const circe__pair *pair, double *trace, double *square) {
     diagonals d = {.pair = pair};
+    double sums[2] = {0.0, 0.0};
+    if (pair->left.device != NULL) {
+        circe_status status = pair->p * pair->q == 0 ? CIRCE_OK : circe__rows_carried(pair, sums);
+        *trace = sums[0];
+        *square = sums[1];
+        return status;
+    }
     int64_t threads = circe_context_parts(data->context, pair->n * (pair->p + pair->q + 8), 1 << 14);
     circe__run_on((int)threads, DIAGONAL_BLOCKS, run_diagonal, &d);
     *trace = *square = 0.0;
@@ -155,18 +161,19 @@ static void sum_diagonal(const circe__data *data, const circe__pair *pair, doubl
         *trace += d.trace[block];
         *square += d.square[block];
     }
+    return CIRCE_OK;
 }
 
 circe_status circe__moments(const circe__data *data, const circe__pair *pair, int64_t most, double *mean,
                             double *variance) {
     int64_t n = pair->n;
     double trace, diagonal, off = 0.0;
-    sample s;
-    sum_diagonal(data, pair, &trace, &diagonal);
+    sample s = {0};
+    circe_status status = sum_diagonal(data, pair, &trace, &diagonal);
     *mean = trace;
     *variance = 0.0;
-    if (pair->p == 0 || pair->q == 0) return CIRCE_OK;
-    circe_status status = take_sample(data, pair, most, &s);
+    if (status != CIRCE_OK || pair->p == 0 || pair->q == 0) return status;
+    status = take_sample(data, pair, most, &s);
     if (status == CIRCE_OK) status = square_sums(data, pair, &s, &off);
     if (status != CIRCE_OK) {
         circe__free(data->context, s.owned);
@@ -181,6 +188,8 @@ circe_status circe__moments(const circe__data *data, const circe__pair *pair, in
 /* The Gram matrix C'C (p q, p q), lower triangle, in blocks of rows. */
 static circe_status product_gram(const circe__data *data, const circe__pair *pair, double *gram) {
     int64_t p = pair->p, q = pair->q, size = p * q;
+    const circe__rows_pair there = circe__rows_pair_of(pair);
+    if (pair->left.device != NULL) return pair->left.device->ops->product_gram(pair->left.device, &there, gram);
     double *C = circe__alloc(data->context, ROWS * size, sizeof *C);
     if (C == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t row = 0; row < pair->n; row += ROWS) {
@@ -212,7 +221,10 @@ circe_status circe__null_weights(const circe__data *data, const circe__pair *pai
     *weights = NULL;
     *n = 0;
     circe_status status = products ? CIRCE_OK : take_sample(data, pair, EXACT, &s);
-    if (status != CIRCE_OK) return status;
+    if (status != CIRCE_OK) {
+        circe__free(context, s.owned);
+        return status;
+    }
     int64_t size = products ? pair->p * pair->q : s.n;
     double *gram = circe__alloc(context, 3 * size * size + 6 * size + 8, sizeof *gram);
     double *w = circe__alloc(context, size + 1, sizeof *w);

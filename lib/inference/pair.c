@@ -36,16 +36,16 @@ void circe__pair_free(const circe_context *context, circe__pair *pair) {
     circe__table_free(context, &pair->noise);
 }
 
-double circe__pair_statistic(const circe__data *data, const circe__pair *pair) {
+circe_status circe__pair_statistic(const circe__data *data, const circe__pair *pair, double *value) {
     int64_t p = pair->p, q = pair->q;
-    if (p == 0 || q == 0) return 0.0;
+    *value = 0.0;
+    if (p == 0 || q == 0) return CIRCE_OK;
     double *product = circe__alloc(data->context, p * q, sizeof *product);
-    if (product == NULL) return NAN;
-    data->context->backend->algebra->gemm(1, 0, p, q, pair->n, 1.0, pair->left.data, p, pair->right.data, q, 0.0,
-                                          product, q);
-    double value = circe__square_norm(product, p * q);
+    if (product == NULL) return CIRCE_ERR_MEMORY;
+    circe_status status = circe__cross(data->context, &pair->left, p, &pair->right, q, product);
+    if (status == CIRCE_OK) *value = circe__square_norm(product, p * q);
     circe__free(data->context, product);
-    return value;
+    return status;
 }
 
 /* For gcm: indicators of the categories of a variable's delta columns, beside its other columns. */
@@ -106,22 +106,24 @@ static void normalize_columns(circe__table *t, const circe__variable *v) {
 static circe_status right_side(const circe__data *data, const circe__pair_plan *plan, circe__pair *pair,
                                circe__table *target, circe_test_result *result) {
     const circe__variable *x = &data->x, *z = &data->z;
+    const circe__data host = circe__on_host(data);
     double left;
     circe_status status;
-    if (plan->columns)
-        status = column_features(data, z, data->total, &pair->right);
+    if (plan->columns) /* few: made on the host */
+        status = column_features(&host, z, data->total, &pair->right);
     else
         status = circe__features_of(data, z->kernel, z->points, data->total, z->dim, 1e-5, MOST_RIGHT, "z",
                                     &pair->right, &result->left_out_z);
-    if (status == CIRCE_OK) circe__weigh(data, &pair->right);
+    if (status == CIRCE_OK) status = circe__weigh(data, &pair->right);
     if (status == CIRCE_OK && plan->columns) normalize_columns(&pair->right, z);
+    if (status == CIRCE_OK) status = circe__to_device(data, &pair->right);
     if (status != CIRCE_OK || !plan->regress_x) return status;
-    status = plan->columns ? column_features(data, x, data->n, target)
+    status = plan->columns ? column_features(&host, x, data->n, target)
                            : circe__features_of(data, x->kernel, x->points, data->n, x->dim, 1e-3, TARGET_COLUMNS, "x",
                                                 target, &left);
-    if (status == CIRCE_OK) circe__weigh(data, target);
+    if (status == CIRCE_OK) status = circe__weigh(data, target);
     if (status == CIRCE_OK && plan->columns) normalize_columns(target, x);
-    return status;
+    return status == CIRCE_OK ? circe__to_device(data, target) : status;
 }
 
 /* Rows of zeros for the auxiliary ones. */
@@ -154,12 +156,12 @@ circe_status circe__center_y(const circe__data *data, const circe__regressor *re
 /* Sets info.remaining of the left side: the share of the target that its regression leaves. */
 static circe_status left_remaining(const circe__data *data, const circe__table *target, circe__regressor *regressor) {
     circe__table copy = {0};
-    int64_t size = target->rows * target->cols;
-    double before = circe__square_norm(target->data, size);
-    circe_status status = circe__table_copy(data->context, target, &copy);
+    double before = 0.0, after = 0.0;
+    circe_status status = circe__size_of(data, target, &before);
+    if (status == CIRCE_OK) status = circe__table_copy(data->context, target, &copy);
     if (status == CIRCE_OK) status = circe__residual(regressor, &copy);
-    if (status == CIRCE_OK)
-        regressor->info.remaining = before > 0.0 ? circe__square_norm(copy.data, size) / before : 0.0;
+    if (status == CIRCE_OK) status = circe__size_of(data, &copy, &after);
+    if (status == CIRCE_OK) regressor->info.remaining = before > 0.0 ? after / before : 0.0;
     circe__table_free(data->context, &copy);
     return status;
 }
@@ -207,7 +209,7 @@ static circe_status left_side(const circe__data *data, const circe__pair_plan *p
         plan->columns ? circe__table_copy(data->context, target, &pair->left)
                       : circe__joint_features(data, 1e-5, circe__min(circe__max(data->n / 4, LEAST_LEFT), MOST_LEFT),
                                               &pair->left, &result->left_out_x);
-    if (status == CIRCE_OK && !plan->columns) circe__weigh(data, &pair->left);
+    if (status == CIRCE_OK && !plan->columns) status = circe__weigh(data, &pair->left);
     if (status == CIRCE_OK && plan->center_y) status = circe__center_y(data, &sides[1], &pair->left);
     if (status == CIRCE_OK) status = extend_rows(data, &pair->left);
     if (status == CIRCE_OK && plan->regress_x) status = left_remaining(data, target, &sides[0]);
@@ -236,7 +238,9 @@ circe_status circe__noise(const circe__data *data, const circe__regressor *regre
     circe_status status = circe__table_copy(data->context, right, noise);
     if (status == CIRCE_OK) status = circe__residual(regressor, noise);
     dividing w = {regressor, noise};
-    if (status == CIRCE_OK && circe__in_blocks(regressor->data, noise->rows))
+    if (status == CIRCE_OK && noise->device != NULL)
+        status = circe__rows_divide(regressor, noise);
+    else if (status == CIRCE_OK && circe__in_blocks(regressor->data, noise->rows))
         status = circe__leave_out(regressor, noise);
     else if (status == CIRCE_OK)
         circe__run_ranges(data->context->threads, noise->rows, 4096 / (noise->cols + 1) + 1, run_divide, &w);
@@ -263,9 +267,10 @@ static circe_status regress_columns(const circe__data *data, circe__table *const
     circe_status status = given || forest ? CIRCE_OK : circe__spectrum_linear(data, none);
     for (int t = 0; status == CIRCE_OK && t < 2; t++) {
         circe__table *target = targets[t];
-        double before = circe__square_norm(target->data, target->rows * target->cols);
-        if (forest && !given) status = circe__forest_residual(data, target);
-        double after = circe__square_norm(target->data, target->rows * target->cols);
+        double before = 0.0, after = 0.0;
+        status = circe__size_of(data, target, &before);
+        if (status == CIRCE_OK && forest && !given) status = circe__forest_residual(data, target);
+        if (status == CIRCE_OK) status = circe__size_of(data, target, &after);
         if (status == CIRCE_OK) status = circe__regressor_set(data, none, given || forest ? 1.0 : 0.0, &made->side[t]);
         if (given || forest) made->side[t].info.loo_error = given ? shares[t] : before > 0.0 ? after / before : 1.0;
     }
@@ -281,17 +286,28 @@ static circe_status regress_sides(const circe__data *data, const circe__pair_pla
     return circe__recall_regress(data, targets, made);
 }
 
+circe_status circe__remaining(const circe__data *data, const circe__regressor *side, const circe__table *right,
+                              const circe__table *noise, double *share) {
+    int64_t q = right->cols;
+    double before = 0.0, after = 0.0;
+    circe_status status = circe__size_of(data, right, &before);
+    if (status == CIRCE_OK && noise->device != NULL)
+        status = circe__rows_square(data, noise, q, side, &after);
+    else
+        for (int64_t i = 0; status == CIRCE_OK && i < right->rows; i++) {
+            double rest = circe__rest(side, i);
+            after += rest * rest * circe__square_norm(noise->data + i * q, q);
+        }
+    *share = before > 0.0 ? after / before : 0.0;
+    return status;
+}
+
 /* The noise of the right side, and what its regression leaves. */
 static circe_status right_noise(const circe__data *data, circe__regressor *regressor, circe__pair *pair) {
-    int64_t q = pair->right.cols;
-    double before = circe__square_norm(pair->right.data, pair->n * q), after = 0.0;
     circe_status status = circe__noise(data, regressor, &pair->right, &pair->noise);
-    for (int64_t i = 0; status == CIRCE_OK && i < pair->n; i++) {
-        double rest = circe__rest(regressor, i);
-        after += rest * rest * circe__square_norm(pair->noise.data + i * q, q);
-    }
-    regressor->info.remaining = before > 0.0 ? after / before : 0.0;
-    return status;
+    return status == CIRCE_OK
+               ? circe__remaining(data, regressor, &pair->right, &pair->noise, &regressor->info.remaining)
+               : status;
 }
 
 /* Each side's residuals against functions of y. */
@@ -391,11 +407,11 @@ static circe_status by_draws(const circe__data *data, const circe__pair *pair, d
 circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, circe_test_null null,
                               circe_test_result *result) {
     enum { MOMENT_ROWS = 4096 };
-    double value = circe__pair_statistic(data, pair), mean = 0.0, variance = 0.0, *weights = NULL;
+    double value = 0.0, mean = 0.0, variance = 0.0, *weights = NULL;
     int64_t n = 0;
-    if (isnan(value)) return CIRCE_ERR_MEMORY;
-    circe__check_rows(data, pair, false, result);
-    circe_status settled = circe__dependence_settle(data, pair, result);
+    circe_status settled = circe__pair_statistic(data, pair, &value);
+    if (settled == CIRCE_OK) settled = circe__check_rows(data, pair, false, result);
+    if (settled == CIRCE_OK) settled = circe__dependence_settle(data, pair, result);
     if (settled != CIRCE_OK) return settled;
     if (data->dependence != NULL) null = CIRCE_NULL_WILD;
     if (null == CIRCE_NULL_PERMUTATION || circe__should_permute(data, pair)) {

@@ -139,7 +139,7 @@ circe_status circe__test_pcm(const circe__data *data, circe_test_result *result)
                           "pcm needs at least %d rows, since each half tests what the other found; "
                           "there are %lld",
                           2 * LEAST_HALF, (long long)n);
-    circe__table x = {n, q, data->x.points}; /* borrowed */
+    circe__table x = {n, q, data->x.points, NULL}; /* borrowed */
     circe_status status = circe__split_rows(data, 0, &order);
     if (status == CIRCE_OK) status = joint_data(data, &joint);
     if (status == CIRCE_OK) status = both_halves(data, &joint, &x, order, T, result);

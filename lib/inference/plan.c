@@ -10,7 +10,13 @@
 
 #include "core/settings.h"
 
-enum { PROBE_ROWS = 10000, PROBE_ROWS_HSIC = 25000, SURE_ROWS = 50000 };
+enum {
+    PROBE_ROWS = 10000,
+    PROBE_ROWS_HSIC = 25000,
+    SURE_ROWS = 50000,
+    PROBE_ROWS_DEVICE = 100000, /* fewer take as long */
+    SURE_ROWS_DEVICE = 1000000,
+};
 
 /* Copies rows of one variable. data = NULL: there is no memory, or no variable. */
 static circe_mat take(const circe_context *context, const circe_mat *from, const int64_t *rows, int64_t n) {
@@ -72,10 +78,11 @@ circe_status circe_test_foresee(circe_context *context, const circe_mat *x, cons
         return circe_fail(CIRCE_ERR_ARGUMENT, "context, x, z and plan must not be NULL");
     *plan = (circe_test_plan){.rows = x->rows, .seconds = NAN, .bytes = NAN};
     circe_status status = circe__test_fill(given, &options);
-    if (status != CIRCE_OK || x->rows <= SURE_ROWS) return status;
+    const bool device = options.device != NULL;
+    if (status != CIRCE_OK || x->rows <= (device ? SURE_ROWS_DEVICE : SURE_ROWS)) return status;
     if (z->rows != x->rows || (y != NULL && y->cols > 0 && y->rows != x->rows))
         return CIRCE_OK; /* circe_test reports it */
-    int64_t n = options.method == CIRCE_TEST_HSIC ? PROBE_ROWS_HSIC : PROBE_ROWS;
+    int64_t n = device ? PROBE_ROWS_DEVICE : options.method == CIRCE_TEST_HSIC ? PROBE_ROWS_HSIC : PROBE_ROWS;
     const circe_mat *variables[3] = {x, y, z};
     status = probe(context, variables, &options, n, &result);
     if (status != CIRCE_OK) return status;

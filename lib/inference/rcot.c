@@ -23,20 +23,10 @@ static circe_status fourier_table(const circe__data *data, const circe__variable
     if (status == CIRCE_OK) status = circe__table_new(data->context, data->n, fourier.n, table);
     if (status == CIRCE_OK) circe__fourier_features(&fourier, v->points, one, data->n, table->data, table->cols);
     if (status == CIRCE_OK) circe__weigh(data, table);
+    if (status == CIRCE_OK) status = circe__to_device(data, table);
     circe__fourier_free(data->context, &fourier);
     circe__free(data->context, one);
     return status;
-}
-
-/* The share of the right side that its regression leaves. */
-static double remaining_of(const circe__regressor *side, const circe__table *right, const circe__table *noise) {
-    int64_t q = right->cols;
-    double before = circe__square_norm(right->data, right->rows * q), after = 0.0;
-    for (int64_t i = 0; i < right->rows; i++) {
-        double rest = circe__rest(side, i);
-        after += rest * rest * circe__square_norm(noise->data + i * q, q);
-    }
-    return before > 0.0 ? after / before : 0.0;
 }
 
 /* Tests what regressions like those of kci, or the means per value of y, leave of x and z. */
@@ -53,10 +43,12 @@ static circe_status test_pair(const circe__data *data, circe_test_result *result
     const circe__table *targets[2] = {&x, &pair.right};
     if (status == CIRCE_OK) status = circe__recall_regress(data, targets, &made);
     if (status == CIRCE_OK) status = circe__residual(&made.side[0], &pair.left);
-    double size = circe__square_norm(x.data, x.rows * x.cols);
-    double left = status == CIRCE_OK ? circe__square_norm(pair.left.data, x.rows * x.cols) : 0.0;
+    double size = 0.0, left = 0.0, remaining = 0.0;
+    if (status == CIRCE_OK) status = circe__size_of(data, &x, &size);
+    if (status == CIRCE_OK) status = circe__size_of(data, &pair.left, &left);
     if (status == CIRCE_OK) status = circe__residual(&made.side[1], &pair.left);
     if (status == CIRCE_OK) status = circe__noise(data, &made.side[1], &pair.right, &pair.noise);
+    if (status == CIRCE_OK) status = circe__remaining(data, &made.side[1], &pair.right, &pair.noise, &remaining);
     if (status == CIRCE_OK && !o->skip_checks && data->y.dim > 0)
         status = circe__check_sides(data, &x, &made, &pair, result);
     if (status == CIRCE_OK) {
@@ -65,7 +57,7 @@ static circe_status test_pair(const circe__data *data, circe_test_result *result
         result->x = made.side[0].info;
         result->z = made.side[1].info;
         result->x.remaining = size > 0.0 ? left / size : 0.0;
-        result->z.remaining = remaining_of(&made.side[1], &pair.right, &pair.noise);
+        result->z.remaining = remaining;
         pair.scale = data->by_value ? 1.0 : 1.0 / (double)data->n;
         status = circe__pair_test(data, &pair, o->null == CIRCE_NULL_AUTO ? CIRCE_NULL_SPECTRAL : o->null, result);
     }

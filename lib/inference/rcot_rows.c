@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "inference/faces.h"
-#include "inference/fourier.h"
+#include "inference/rcot_parts.h"
 
 enum {
     BLOCK = 256,        /* rows at a time: their features stay in the second cache */
@@ -28,16 +28,8 @@ enum {
     WIDTH_ROWS = 1000,  /* rows that choose the width of y */
 };
 
-/* Features of all three variables: columns y, x, z. */
-typedef struct layout {
-    const circe__data *data;
-    circe__fourier y, x, z;
-    int64_t fy, fx, fz, all;
-    double *mean;  /* (all), weighted: centred features are Phi_i - root_i mean */
-    double *V, *s; /* (fy, fy) rows are eigenvectors; (fy) */
-    double *P;     /* (fy, fx + fz): P_x beside P_z */
-    double ridge[2];
-} layout;
+typedef circe__rcot_layout layout;
+typedef circe__rcot_maps maps;
 
 static void layout_free(const circe_context *context, layout *l) {
     circe__fourier_free(context, &l->y);
@@ -49,8 +41,7 @@ static void layout_free(const circe_context *context, layout *l) {
     circe__free(context, l->P);
 }
 
-/* out (rows, all) */
-static void features_block(const layout *l, int64_t first, int64_t rows, double *out) {
+void circe__rcot_features(const layout *l, int64_t first, int64_t rows, double *out) {
     const circe__data *d = l->data;
     if (l->fy > 0) circe__fourier_features(&l->y, d->y.points + first * d->y.dim, d->root + first, rows, out, l->all);
     circe__fourier_features(&l->x, d->x.points + first * d->x.dim, d->root + first, rows, out + l->fy, l->all);
@@ -60,7 +51,7 @@ static void features_block(const layout *l, int64_t first, int64_t rows, double 
 /* The same about the means, y's columns turned to the eigenvectors (scratch: rows x fy). */
 static void centered_block(const layout *l, int64_t first, int64_t rows, double *out, double *scratch) {
     const circe__data *d = l->data;
-    features_block(l, first, rows, out);
+    circe__rcot_features(l, first, rows, out);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t k = 0; k < l->all; k++) out[i * l->all + k] -= d->root[first + i] * l->mean[k];
     if (l->fy == 0) return;
@@ -120,7 +111,7 @@ static void visit_gram(const layout *l, void *user, int64_t first, int64_t rows,
     (void)user;
     (void)scratch;
     int64_t all = l->all;
-    features_block(l, first, rows, block);
+    circe__rcot_features(l, first, rows, block);
     l->data->context->backend->algebra->gram_update(all, rows, block, all, 1.0, sums, all);
     for (int64_t i = 0; i < rows; i++) {
         double *restrict to = sums + all * all, root = l->data->root[first + i];
@@ -280,13 +271,6 @@ static circe_status choose_ridges(layout *l, circe_test_result *result) {
 
 /* ---- second pass ------------------------------------------------------------------------------------------------- */
 
-/* What rows are multiplied with: left = x - q A, residual of x = x - q C_x, of z = z - q C_z. */
-typedef struct maps {
-    double *coefficients; /* (fy, 2 fx + fz): A, C_x, C_z */
-    double *inverse;      /* (fy): 1 / (s + ridge_z) */
-    int64_t wide;
-} maps;
-
 static circe_status make_maps(const layout *l, maps *m) {
     int64_t fx = l->fx, fz = l->fz, wide = m->wide = 2 * fx + fz;
     m->coefficients = circe__alloc(l->data->context, l->fy * wide + 1, sizeof *m->coefficients);
@@ -305,8 +289,6 @@ static circe_status make_maps(const layout *l, maps *m) {
     }
     return CIRCE_OK;
 }
-
-enum { NORMS = 6 };
 
 /* sums: left' z (fx, fz), then the Gram matrix of left (x) noise (fx fz, fx fz), then square norms of x, z and their
  * residuals, and what v = |left|^2 |noise|^2 sums to over the rows, and v^2 (checks.c). */
@@ -523,19 +505,23 @@ circe_status circe__rcot_rows(const circe__data *data, circe_test_result *result
     l.fx = l.x.n;
     l.fz = l.z.n;
     l.all = l.fy + l.fx + l.fz;
-    int64_t size = l.fx * l.fz, most = circe__max(l.all * (l.all + 1), size * (size + 1) + NORMS);
+    int64_t size = l.fx * l.fz, most = circe__max(l.all * (l.all + 1), size * (size + 1) + CIRCE__RCOT_NORMS);
     sums = circe__alloc(context, most, sizeof *sums);
     if (sums == NULL) {
         status = CIRCE_ERR_MEMORY;
         goto done;
     }
-    status = pass(&l, visit_gram, NULL, l.all * (l.all + 1), 0, sums);
+    status = data->device != NULL ? circe__rcot_gram_there(&l, sums)
+                                  : pass(&l, visit_gram, NULL, l.all * (l.all + 1), 0, sums);
     if (status == CIRCE_OK) status = solve(&l, sums);
     if (status == CIRCE_OK) status = circe__progress(context, "rcot", 1, 2);
     result->x.sigma2_multiple = result->z.sigma2_multiple = multiple;
     if (status == CIRCE_OK) status = choose_ridges(&l, result);
     if (status == CIRCE_OK) status = make_maps(&l, &m);
-    if (status == CIRCE_OK) status = pass(&l, visit_products, &m, size * (size + 1) + NORMS, m.wide + size, sums);
+    if (status == CIRCE_OK)
+        status = data->device != NULL
+                     ? circe__rcot_products_there(&l, &m, sums)
+                     : pass(&l, visit_products, &m, size * (size + 1) + CIRCE__RCOT_NORMS, m.wide + size, sums);
     if (status == CIRCE_OK) status = conclude(&l, sums, result);
     if (status == CIRCE_OK && !o->skip_checks && data->y.dim > 0) status = check_some(&l, &m, result);
     result->rank_x = l.fx;

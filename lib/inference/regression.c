@@ -26,7 +26,8 @@ enum {
 };
 
 void circe__spectrum_free(const circe_context *context, circe__spectrum *spectrum) {
-    circe__free(context, spectrum->Q);
+    circe__table Q = {spectrum->n, spectrum->rank, spectrum->Q, spectrum->device};
+    circe__table_free(context, &Q);
     circe__free(context, spectrum->s);
     *spectrum = (circe__spectrum){0};
 }
@@ -39,10 +40,8 @@ static int64_t most_rank(const circe__data *data) {
 /* table := table V', V (rank, columns of the table). */
 static circe_status rotate(const circe_context *context, circe__table *table, const double *V, int64_t rank) {
     circe__table rotated;
-    circe_status status = circe__table_new(context, table->rows, rank, &rotated);
+    circe_status status = circe__turned(context, table, V, rank, &rotated);
     if (status != CIRCE_OK) return status;
-    context->backend->algebra->gemm(0, 1, table->rows, rank, table->cols, 1.0, table->data, circe__max(table->cols, 1),
-                                    V, circe__max(table->cols, 1), 0.0, rotated.data, circe__max(rank, 1));
     circe__table_free(context, table);
     *table = rotated;
     return CIRCE_OK;
@@ -53,31 +52,28 @@ static circe_status rotate(const circe_context *context, circe__table *table, co
 circe_status circe__decompose(const circe__data *data, circe__table *F, circe__table *also, circe__spectrum *spectrum) {
     const circe_context *context = data->context;
     const circe__algebra *algebra = context->backend->algebra;
-    int64_t n = F->rows, r = F->cols, first = 0;
+    int64_t r = F->cols, first = 0;
     double *V = circe__alloc(context, 3 * r * r + 6 * r + 8, sizeof *V), *s = circe__alloc(context, r + 1, sizeof *s);
     int *iwork = circe__alloc(context, 3 + 5 * r, sizeof *iwork);
-    double *Q = NULL;
+    circe__table Q = {0};
     circe_status status = V == NULL || s == NULL || iwork == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status != CIRCE_OK) goto done;
-    algebra->gram_update(r, n, F->data, circe__max(r, 1), 0.0, V, circe__max(r, 1));
+    status = circe__squared(context, F, V);
+    if (status != CIRCE_OK) goto done;
     if (r > 0 && algebra->eigen(r, V, s, V + r * r, iwork) != 0) {
         status = circe_fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of y's kernel did not converge");
         goto done;
     }
     while (first < r && s[first] <= 1e-13 * s[r - 1]) first++; /* ascending */
     int64_t rank = r - first;
-    Q = circe__alloc(context, circe__max(n * rank, 1), sizeof *Q);
-    if (Q == NULL) {
-        status = CIRCE_ERR_MEMORY;
-        goto done;
-    }
-    algebra->gemm(0, 1, n, rank, r, 1.0, F->data, circe__max(r, 1), V + first * r, circe__max(r, 1), 0.0, Q,
-                  circe__max(rank, 1));
+    status = circe__turned(context, F, V + first * r, rank, &Q);
+    if (status != CIRCE_OK) goto done;
     if (also != NULL) status = rotate(context, also, V + first * r, rank);
     memmove(s, s + first, (size_t)rank * sizeof *s);
-    spectrum->n = n;
+    spectrum->n = F->rows;
     spectrum->rank = rank;
-    spectrum->Q = Q;
+    spectrum->Q = Q.data;
+    spectrum->device = Q.device;
     spectrum->s = s;
     s = NULL;
 
@@ -93,7 +89,7 @@ circe_status circe__features_y(const circe__data *data, const circe__sight *sigh
                                double *left) {
     circe_kernel *kernel = NULL;
     *left = 0.0;
-    if (data->y.dim == 0) return circe__table_new(data->context, data->total, 0, features);
+    if (data->y.dim == 0) return circe__table_at(data->context, data->device, data->total, 0, features);
     int64_t most = sight->rank > 0 ? circe__min(sight->rank, most_rank(data)) : most_rank(data);
     if (!data->by_value)
         return circe__face_features(data, sight, sight->left_out > 0.0 ? sight->left_out : 1e-8, most, features, left);
@@ -109,8 +105,9 @@ circe_status circe__spectrum_make(const circe__data *data, const circe__sight *s
     circe__table F = {0};
     *spectrum = (circe__spectrum){.sight = *sight};
     circe_status status = circe__features_y(data, sight, &F, &spectrum->left_out);
-    if (status == CIRCE_OK) circe__weigh(data, &F);
+    if (status == CIRCE_OK) status = circe__weigh(data, &F);
     if (status == CIRCE_OK) status = circe__decompose(data, &F, NULL, spectrum);
+    circe__table_free(data->context, &F);
     if (status != CIRCE_OK) circe__spectrum_free(data->context, spectrum);
     return status;
 }
@@ -129,7 +126,9 @@ circe_status circe__spectrum_linear(const circe__data *data, circe__spectrum *sp
         for (int64_t i = 0; largest > 0.0 && i < n; i++) F.data[i * d + c] /= largest;
     }
     circe__weigh(data, &F);
-    status = circe__decompose(data, &F, NULL, spectrum);
+    status = circe__to_device(data, &F);
+    if (status == CIRCE_OK) status = circe__decompose(data, &F, NULL, spectrum);
+    circe__table_free(data->context, &F);
     if (status != CIRCE_OK) return status;
     while (kept < spectrum->rank && spectrum->s[kept] <= 1e-10 * spectrum->s[spectrum->rank - 1]) kept++;
     for (int64_t k = 0; k < kept; k++) spectrum->s[k] = HUGE_VAL; /* collinear: 1 / s is 0 */
@@ -212,13 +211,25 @@ static void scale_ridges(const circe__spectrum *spectrum, const double *P, int64
 }
 
 /* P (rank, columns) := Q' target, of the columns that choose a ridge. The caller frees it. */
-static double *project(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target) {
+static circe_status project(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
+                            double **P) {
     int64_t r = spectrum->rank, columns = circe__min(target->cols, LOO_COLUMNS);
-    double *P = circe__alloc(data->context, r * columns + 1, sizeof *P);
-    if (P != NULL && r > 0 && columns > 0)
-        data->context->backend->algebra->gemm(1, 0, r, columns, spectrum->n, 1.0, spectrum->Q, r, target->data,
-                                              target->cols, 0.0, P, columns);
-    return P;
+    const circe__table Q = circe__spectrum_rows(spectrum);
+    *P = circe__alloc(data->context, r * columns + 1, sizeof **P);
+    return *P == NULL ? CIRCE_ERR_MEMORY : circe__cross(data->context, &Q, r, target, columns, *P);
+}
+
+/* On the spectrum's device. */
+static circe_status loo_there(const loo *w, double *errors, double *alone) {
+    const circe__spectrum *sp = w->spectrum;
+    int64_t n = sp->n, ridges = w->n_ridge;
+    const circe__rows_loo job = {
+        n,          sp->rank, w->columns, ridges, sp->Q, w->data->device_unit.data, w->target->data, w->target->cols,
+        w->inverse, w->scaled};
+    circe_status status = sp->device->ops->loo(sp->device, &job, w->errors);
+    for (int64_t l = 0; status == CIRCE_OK && l < ridges; l++) errors[l] = w->errors[l] / (double)n;
+    if (status == CIRCE_OK) *alone = w->errors[ridges] / (double)n;
+    return status;
 }
 
 /* circe__loo from P. */
@@ -237,12 +248,18 @@ static circe_status loo_of(const circe__data *data, const circe__spectrum *spect
         w.inverse = inverse;
         w.scaled = scaled;
         scale_ridges(spectrum, P, columns, ridge, n_ridge, inverse, scaled);
+        if (spectrum->device != NULL) {
+            status = loo_there(&w, errors, alone);
+            goto done;
+        }
         circe_context_run(context, w.blocks, run_loo, &w);
         for (int64_t b = 0; b < w.blocks; b++) {
             for (int64_t l = 0; l < n_ridge; l++) errors[l] += w.errors[b * (n_ridge + 1) + l] / (double)n;
             *alone += w.errors[b * (n_ridge + 1) + n_ridge] / (double)n;
         }
     }
+
+done:
     circe__free(context, inverse);
     circe__free(context, scaled);
     circe__free(context, w.errors);
@@ -253,9 +270,9 @@ circe_status circe__loo(const circe__data *data, const circe__spectrum *spectrum
                         const double *ridge, int64_t n_ridge, double *errors, double *alone) {
     if (circe__in_blocks(data, spectrum->n))
         return circe__block_loo(data, spectrum, target, ridge, n_ridge, errors, alone);
-    double *P = project(data, spectrum, target);
-    circe_status status =
-        P == NULL ? CIRCE_ERR_MEMORY : loo_of(data, spectrum, target, P, ridge, n_ridge, errors, alone);
+    double *P = NULL;
+    circe_status status = project(data, spectrum, target, &P);
+    if (status == CIRCE_OK) status = loo_of(data, spectrum, target, P, ridge, n_ridge, errors, alone);
     circe__free(data->context, P);
     return status;
 }
@@ -282,15 +299,21 @@ static void run_leverage(void *user, int64_t first, int64_t end) {
 circe_status circe__regressor_set(const circe__data *data, const circe__spectrum *spectrum, double ridge,
                                   circe__regressor *regressor) {
     int64_t n = spectrum->n, r = spectrum->rank;
-    double *leverage = circe__alloc(data->context, n, sizeof *leverage), degrees = 0.0;
-    if (leverage == NULL) return CIRCE_ERR_MEMORY;
-    leverages w = {data, spectrum, ridge, leverage};
-    circe__run_ranges(data->context->threads, n, 8192 / (r + 1) + 1, run_leverage, &w);
-    for (int64_t i = 0; i < n; i++) degrees += leverage[i];
+    double degrees = 0.0;
+    if (data->device != NULL) {
+        circe_status status = circe__rows_leverage(data, spectrum, ridge, regressor, &degrees);
+        if (status != CIRCE_OK) return status;
+    } else {
+        double *leverage = circe__alloc(data->context, n, sizeof *leverage);
+        if (leverage == NULL) return CIRCE_ERR_MEMORY;
+        leverages w = {data, spectrum, ridge, leverage};
+        circe__run_ranges(data->context->threads, n, 8192 / (r + 1) + 1, run_leverage, &w);
+        for (int64_t i = 0; i < n; i++) degrees += leverage[i];
+        regressor->leverage = leverage;
+    }
     regressor->data = data;
     regressor->spectrum = spectrum;
     regressor->ridge = ridge;
-    regressor->leverage = leverage;
     circe_test_regression *info = &regressor->info;
     info->used = 1;
     circe__sight_text(&spectrum->sight, info->basis, sizeof info->basis);
@@ -324,13 +347,17 @@ typedef struct choice {
 /* The ridge that generalised cross-validation prefers: O(r) per ridge once P = Q' target is known.
  *
  *     |t - Q D P|^2 = |t|^2 - sum_k |P_k|^2 (s_k + 2 ridge) / (s_k + ridge)^2,   D = 1/(s + ridge) */
-static int64_t guess_ridge(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
-                           const double *P) {
+static circe_status guess_ridge(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
+                                const double *P, int64_t *guess) {
     const circe_test_options *o = &data->options;
     int64_t n = spectrum->n, r = spectrum->rank, columns = circe__min(target->cols, LOO_COLUMNS);
-    int64_t guess = o->n_ridge / 2;
     double total = 0.0, least = HUGE_VAL;
-    for (int64_t i = 0; i < n; i++) total += circe__square_norm(target->data + i * target->cols, columns);
+    circe_status status = CIRCE_OK;
+    *guess = o->n_ridge / 2;
+    if (target->device != NULL)
+        status = circe__rows_square(data, target, columns, NULL, &total);
+    else
+        for (int64_t i = 0; i < n; i++) total += circe__square_norm(target->data + i * target->cols, columns);
     for (int64_t l = 0; l < o->n_ridge; l++) {
         double degrees = 1.0, left = total;
         for (int64_t k = 0; k < r; k++) {
@@ -342,9 +369,9 @@ static int64_t guess_ridge(const circe__data *data, const circe__spectrum *spect
         double free = 1.0 - degrees / (double)n, error = fmax(left, 0.0) / (free * free);
         if (free <= 0.05 || error >= least) continue;
         least = error;
-        guess = l;
+        *guess = l;
     }
-    return guess;
+    return status;
 }
 
 /* The caller's ridges may be in any order; then neighbours in the list need not be neighbours in size. */
@@ -361,17 +388,18 @@ static circe_status try_ridges(const circe__data *data, const circe__spectrum *s
     enum { REACH = 2 };
     const circe_test_options *o = &data->options;
     const bool blocks = circe__in_blocks(data, spectrum->n);
-    double alone = 0.0, *P = blocks ? NULL : project(data, spectrum, target);
+    double alone = 0.0, *P = NULL;
     int64_t all = o->n_ridge, first = 0, end = all, least = 0;
-    circe_status status = blocks || P != NULL ? CIRCE_OK : CIRCE_ERR_MEMORY;
-    if (P != NULL && are_ascending(o->ridge, all)) {
-        int64_t guess = guess_ridge(data, spectrum, target, P);
+    circe_status status = blocks ? CIRCE_OK : project(data, spectrum, target, &P);
+    if (status == CIRCE_OK && !blocks && are_ascending(o->ridge, all)) {
+        int64_t guess = 0;
+        status = guess_ridge(data, spectrum, target, P, &guess);
         first = circe__max(guess - REACH, 0);
         end = circe__min(guess + REACH + 1, all);
     }
     if (blocks)
         status = circe__loo(data, spectrum, target, o->ridge, all, errors, &alone);
-    else if (P != NULL)
+    else if (status == CIRCE_OK)
         status = loo_of(data, spectrum, target, P, o->ridge + first, end - first, errors + first, &alone);
     while (status == CIRCE_OK) {
         least = first;
@@ -450,11 +478,15 @@ static circe_status settle(const circe__data *data, const choice *best, circe__r
 static circe_status leading(const circe__data *data, const circe__table *target, circe__table *out) {
     double lost;
     int64_t q = circe__min(target->cols, LOO_COLUMNS);
-    circe_status status = circe__table_new(data->context, target->rows, q, out);
-    for (int64_t i = 0; status == CIRCE_OK && q > 0 && i < out->rows; i++)
-        memcpy(out->data + i * q, target->data + i * target->cols, (size_t)q * sizeof(double));
+    circe_status status = circe__some_columns(data->context, target, 0, 1, q, out);
     if (status == CIRCE_OK) status = circe__compress(data, out, NULL, LEADING_COLUMNS, &lost);
     if (status != CIRCE_OK || q <= LEADING_COLUMNS) return status;
+    if (out->device != NULL) {
+        circe__table ascending = *out;
+        status = circe__some_columns(data->context, &ascending, LEADING_COLUMNS - 1, -1, LEADING_COLUMNS, out);
+        circe__table_free(data->context, &ascending);
+        return status;
+    }
     for (int64_t i = 0; i < out->rows; i++) /* ascending to descending */
         for (int64_t k = 0; k < LEADING_COLUMNS / 2; k++) {
             double *a = out->data + i * LEADING_COLUMNS + k, *b = a + LEADING_COLUMNS - 1 - 2 * k, held = *a;
@@ -470,6 +502,8 @@ typedef struct adapting {
     const circe__table *const *targets;
     const circe__table *by[2]; /* led, or NULL where there is no target */
     circe__table led[2];
+    const circe__table *seen[2]; /* the same in the host's memory, by the copies where led is elsewhere */
+    circe__table copies[2];
     circe__sight sights[2];
     circe__regressions *made;
     choice *best;
@@ -478,8 +512,11 @@ typedef struct adapting {
 static circe_status run_leading(void *user, int64_t t) {
     adapting *a = user;
     if (a->targets[t] == NULL) return CIRCE_OK;
-    a->by[t] = &a->led[t];
-    return leading(a->data, a->targets[t], &a->led[t]);
+    a->by[t] = a->seen[t] = &a->led[t];
+    circe_status status = leading(a->data, a->targets[t], &a->led[t]);
+    if (status != CIRCE_OK || a->led[t].device == NULL) return status;
+    a->seen[t] = &a->copies[t];
+    return circe__to_host(a->data->context, &a->led[t], &a->copies[t]);
 }
 
 static circe_status run_spectrum(void *user, int64_t k) {
@@ -504,9 +541,12 @@ static circe_status run_ridges(void *user, int64_t t) {
 /* Uses the face that screening chose, with a ridge by leave-one-out. */
 static circe_status adapt(const circe__data *data, const circe__table *const targets[2], choice best[2],
                           circe__regressions *made) {
+    const circe__data host = circe__on_host(data);
     adapting a = {.data = data, .targets = targets, .made = made, .best = best};
     circe_status status = circe__beside(data, 2, run_leading, &a);
-    if (status == CIRCE_OK) status = circe__screen(data, a.by, a.sights);
+    if (status == CIRCE_OK) status = circe__screen(&host, a.seen, a.sights);
+    circe__table_free(data->context, &a.copies[0]);
+    circe__table_free(data->context, &a.copies[1]);
     for (int t = 0; status == CIRCE_OK && t < 2; t++) /* the spectra that run_ridges will look for */
         if (a.by[t] != NULL && (made->n_spectra == 0 || !same_sight(&made->spectra[0].sight, &a.sights[t])))
             made->spectra[made->n_spectra++].sight = a.sights[t];
@@ -530,8 +570,9 @@ circe_status circe__regress(const circe__data *data, const circe__table *const t
 
 void circe__regressions_free(const circe_context *context, circe__regressions *made) {
     for (int t = 0; t < 2 && !made->borrowed; t++) {
+        circe__table leverage = {0, 1, made->side[t].leverage, made->side[t].device};
         circe__spectrum_free(context, &made->spectra[t]);
-        circe__free(context, made->side[t].leverage);
+        circe__table_free(context, &leverage);
     }
     *made = (circe__regressions){0};
 }
@@ -551,14 +592,31 @@ static void run_center(void *user, int64_t first, int64_t end) {
     }
 }
 
+/* On a device; inner is scratch of (rank + 1, columns). */
+static circe_status residual_there(const circe__regressor *regressor, double *inner, circe__table *table) {
+    const circe__data *data = regressor->data;
+    const circe__spectrum *sp = regressor->spectrum;
+    const circe__table Q = circe__spectrum_rows(sp);
+    int64_t q = table->cols;
+    circe_status status = circe__cross(data->context, &data->device_unit, 1, table, q, inner);
+    if (status == CIRCE_OK) status = circe__rows_subtract(&data->device_unit, inner, table);
+    if (status == CIRCE_OK) status = circe__cross(data->context, &Q, sp->rank, table, q, inner);
+    for (int64_t k = 0; status == CIRCE_OK && k < sp->rank; k++)
+        for (int64_t c = 0; c < q; c++) inner[k * q + c] /= sp->s[k] + regressor->ridge;
+    return status == CIRCE_OK ? circe__rows_subtract(&Q, inner, table) : status;
+}
+
 circe_status circe__residual(const circe__regressor *regressor, circe__table *table) {
     const circe__data *data = regressor->data;
     const circe__algebra *algebra = data->context->backend->algebra;
     const circe__spectrum *sp = regressor->spectrum;
     int64_t n = sp->n, r = sp->rank, q = table->cols;
     double *inner = circe__alloc(data->context, (r + 1) * q + 1, sizeof *inner);
+    circe_status status = CIRCE_OK;
     if (inner == NULL) return CIRCE_ERR_MEMORY;
-    if (q > 0) {
+    if (q > 0 && table->device != NULL) {
+        status = residual_there(regressor, inner, table);
+    } else if (q > 0) {
         algebra->gemm(1, 0, 1, q, n, 1.0, data->unit, 1, table->data, q, 0.0, inner, q);
         centering w = {data->unit, inner, table};
         circe__run_ranges(data->context->threads, n, 8192 / q + 1, run_center, &w);
@@ -568,5 +626,5 @@ circe_status circe__residual(const circe__regressor *regressor, circe__table *ta
         algebra->gemm(0, 0, n, q, r, -1.0, sp->Q, circe__max(r, 1), inner, q, 1.0, table->data, q);
     }
     circe__free(data->context, inner);
-    return CIRCE_OK;
+    return status;
 }

@@ -95,8 +95,8 @@ static circe_status check_residual(const circe__data *data, const material *m, c
     pair.p = pair.left.cols;
     pair.q = residual->cols;
     status = circe__moments(data, &pair, 512, &mean, &variance);
-    double value = status == CIRCE_OK ? circe__pair_statistic(data, &pair) : 0.0;
-    if (isnan(value)) status = CIRCE_ERR_MEMORY;
+    double value = 0.0;
+    if (status == CIRCE_OK) status = circe__pair_statistic(data, &pair, &value);
     if (status == CIRCE_OK && mean > 0.0) *p = circe__clip_p(circe__moment_tail(mean, variance, value));
     circe__table_free(data->context, &pair.left);
     return status;

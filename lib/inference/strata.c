@@ -181,7 +181,8 @@ static void report(double value, const permuting *w, circe_test_result *result) 
         result->p_value = fmin(result->p_value, circe__clip_p(circe__moment_tail(mean, sd * sd, value)));
 }
 
-static circe_status permute(const circe__data *data, const circe__pair *pair, bool largest, circe_test_result *result) {
+static circe_status permute_rows(const circe__data *data, const circe__pair *pair, bool largest,
+                                 circe_test_result *result) {
     const circe_context *context = data->context;
     int64_t draws = data->options.draws, size = pair->p * pair->q, p = pair->p, q = pair->q;
     permuting w = {.data = data, .pair = pair, .draws = draws};
@@ -208,6 +209,16 @@ static circe_status permute(const circe__data *data, const circe__pair *pair, bo
     circe__free(context, w.scratch);
     circe__free(context, w.orders);
     circe__free(context, w.null);
+    return status;
+}
+
+/* On the host, wherever the rows are. */
+static circe_status permute(const circe__data *data, const circe__pair *pair, bool largest, circe_test_result *result) {
+    circe__pair host = {0};
+    if (pair->left.device == NULL) return permute_rows(data, pair, largest, result);
+    circe_status status = circe__pair_to_host(data, pair, &host);
+    if (status == CIRCE_OK) status = permute_rows(data, &host, largest, result);
+    circe__pair_free(data->context, &host);
     return status;
 }
 

@@ -39,6 +39,32 @@ void circe__signs(uint64_t seed, uint64_t stream, int64_t total_rows, int64_t dr
         }
 }
 
+int64_t circe__sign_words(int64_t n) { return (n + WORD - 1) / WORD; }
+
+typedef struct wording {
+    circe_random generator;
+    int64_t words, draw;
+    uint32_t *to;
+} wording;
+
+static void run_words(void *user, int64_t first, int64_t end) {
+    enum { HELD = 256 };
+    const wording *w = user;
+    for (int64_t e = first; e < end; e += HELD) {
+        double uniform[HELD];
+        int64_t count = circe__min(HELD, end - e);
+        circe_random_uniform(w->generator, (uint64_t)(w->draw * w->words + e), count, uniform);
+        for (int64_t k = 0; k < count; k++) w->to[e + k] = (uint32_t)(uniform[k] * 4294967296.0);
+    }
+}
+
+void circe__draw_words(const circe__data *data, uint64_t stream, int64_t n, int64_t draw, int64_t draws,
+                       uint32_t *words) {
+    enum { LEAST = 1 << 14 };
+    wording w = {{data->options.seed, stream}, circe__sign_words(n), draw, words};
+    circe__run_ranges(data->context->threads, draws * w.words, LEAST, run_words, &w);
+}
+
 /* Draws the signs of rows [first, first + n): one per row, or one per block of rows that depend on each other. */
 static void draw_signs(const circe__data *data, uint64_t stream, int64_t total, int64_t draws, int64_t first, int64_t n,
                        double *out, int64_t ld) {
@@ -133,6 +159,7 @@ circe_status circe__wild(const circe__data *data, const circe__pair *pair, const
     double pairs = ((double)draws + (double)(pair->p + pair->q)) * (double)pair->n;
     memset(null, 0, (size_t)draws * sizeof *null);
     if (pair->p == 0 || pair->q == 0) return CIRCE_OK;
+    if (pair->left.device != NULL) return circe__rows_wild(data, pair, inverse, draws, stream, null);
     circe_status status = circe__block_signs(data, stream, draws);
     if (status != CIRCE_OK) return status;
     if (inverse == NULL && pairs < products && pair->n <= MOST_PAIR_ROWS)

@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import _arrays, _blocks, _columns, _crossfit, _kernels, _native, _runtime, errors
+from . import _arrays, _blocks, _columns, _crossfit, _gpu, _kernels, _native, _runtime, errors
 from ._kernels import KernelLike
 from ._mean import _grid, _whole
 from ._records import Record, panels
@@ -75,6 +75,7 @@ class TestResult(Record):
     blocks: int = 0
     block_length: float = 0.0
     imputations: int = 0
+    on_device: bool = False
     columns: Tuple[dict, ...] = ()
 
     @property
@@ -273,7 +274,9 @@ class _Problem:
                  width: Grid = None, ridge: Grid = None, undersmoothing: Optional[float] = None, regressor: str = "kernel",
                  max_rank: Optional[int] = None, auxiliary=None, mean: str = "auto", test_share: Optional[float] = None,
                  features: Optional[Sequence[int]] = None, transform: str = "none", missing: str = "refuse", groups=None,
-                 time=None, block: Optional[float] = None, memory: Optional["TestMemory"] = None, fitted=None):
+                 time=None, block: Optional[float] = None, memory: Optional["TestMemory"] = None, fitted=None,
+                 device: Any = None):
+        x, y, z, device = _gpu.fetched(x, y, z, device)
         y = None if isinstance(method, str) and method == "hsic" else y
         _arrays.same_order(x=x, y=y, z=z, weights=weights, groups=groups, time=time)
         time = _moments(time)
@@ -312,6 +315,9 @@ class _Problem:
         self.memory = memory
         if memory is not None:
             self.context, options.memory = memory.context, memory.handle.pointer
+        self.device = _gpu.test_device(self.context, device)
+        if self.device is not None:
+            options.device = self.device.pointer
         if block is not None:
             options.block = _kernels.positive(block, "block")
         if fitted is not None:
@@ -403,7 +409,8 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
          max_rank: Optional[int] = None, auxiliary=None, mean: str = "auto", test_share: Optional[float] = None,
          features: Optional[Sequence[int]] = None, transform: str = "none", missing: str = "refuse",
          rows: Union[int, str, None] = None, seconds: float = 20.0, folds: int = 5, groups=None, time=None,
-         block: Optional[float] = None, memory: Optional["TestMemory"] = None, imputations: int = 20) -> TestResult:
+         block: Optional[float] = None, memory: Optional["TestMemory"] = None, imputations: int = 20,
+         device: Any = None) -> TestResult:
     """Tests whether x is independent of z given y. A small p-value is evidence of dependence.
 
     method: kci, circe, splitkci, gcm, wgcm, pcm, rcot or hsic; null: auto, gamma, spectral, wild, permutation, normal or
@@ -423,6 +430,10 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
 
     memory: a TestMemory that tests of the same table share. They then run faster and give the same results.
 
+    device: for kci, circe, gcm and rcot, where the passes over the rows of a test of more than 8,192 rows run: "cpu", "cuda",
+    "cuda:1" (the second GPU) or "auto". By default the GPU that holds x, y or z, if they are tensors there, else the CPU.
+    Smaller tests run on the CPU; `on_device` says where one ran.
+
     rows: the number of random rows to test, or "all". By default all rows are tested if that takes about `seconds` or less;
     with more than 50,000 rows, a trial on some of them estimates the time. Otherwise a random sample is tested, with a
     SampleWarning.
@@ -435,6 +446,7 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
     options = {name: value for name, value in locals().items()
                if name not in ("x", "y", "z", "rows", "seconds", "folds", "imputations")}
     own = not isinstance(regressor, str)
+    x, y, z, options["device"] = _gpu.fetched(x, y, z, device)
     result, library = _native.TestResult(), _native.library()
     if missing == "impute":
         if own:
@@ -449,7 +461,7 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
         problem.call("circe_test", result)
     return _record(
         result, TestResult, method=library.circe_test_method_name(result.method).decode(),
-        null=library.circe_test_null_name(result.null).decode(), trust=_trust(result.trust), verdict=result.verdict.decode(),
+        null=library.circe_test_null_name(result.null).decode(), on_device=bool(result.on_device), trust=_trust(result.trust), verdict=result.verdict.decode(),
         x=_regression(result.x, problem.regressors[0]), z=_regression(result.z, problem.regressors[1]),
         columns=_columns.described(**{v: problem.arrays[v] for v in "xyz" if v in problem.arrays}),
         **{name: getattr(result, name).decode() or None for name in ("kernel_x", "kernel_y", "kernel_z")})

@@ -139,7 +139,7 @@ class TestOptions(ctypes.Structure):
                 ("auxiliary_y", c_char_p), ("auxiliary_z", c_char_p), ("mean", c_int), ("test_share", c_double),
                 ("features_x", c_int64), ("features_y", c_int64), ("features_z", c_int64),
                 ("transform", c_int), ("groups", c_void_p), ("time", c_void_p), ("memory", c_void_p), ("block", c_double),
-                ("fitted_x", c_char_p), ("fitted_z", c_char_p)]
+                ("fitted_x", c_char_p), ("fitted_z", c_char_p), ("device", c_void_p)]
 
 
 class Question(ctypes.Structure):
@@ -160,7 +160,7 @@ class TestResult(ctypes.Structure):
                 ("kernel_x", c_char * 192), ("kernel_y", c_char * 192), ("kernel_z", c_char * 192), ("trust", c_int),
                 ("verdict", c_char * 640), ("effective_rows", c_double), ("robust_p", c_double), ("mid_p", c_double),
                 ("misfit", c_double), ("expected_count", c_double), ("blocks", c_int64), ("block_length", c_double),
-                ("imputations", c_int64)]
+                ("imputations", c_int64), ("on_device", c_int)]
 
 
 class Calibration(ctypes.Structure):
@@ -326,6 +326,8 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     # on a GPU: pointers refer to the device
     "circe_cuda_open": ("status", _handle, c_int, c_void_p, _out),
     "circe_cuda_close": (None, _handle),
+    "circe_cuda_test_device": ("status", _handle, _out),
+    "circe_test_device_destroy": (None, _handle),
     "circe_cuda_scale_bytes": (c_size_t, c_int64, c_int64),
     "circe_cuda_scale": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, c_void_p, c_void_p, _mat),
     "circe_cuda_scale_gradient": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, c_void_p, _mat),

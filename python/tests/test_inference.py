@@ -29,6 +29,26 @@ def chain():
     return x, y, z, z + 0.7 * x + 0.1 * g
 
 
+def test_device(chain):
+    """tests/inference/test_gpu_inference.c compares numbers; here: a GPU is used, or asked for in vain and not replaced."""
+    x, y, z, _ = chain
+    many = np.random.default_rng(1).normal(size=(3, 9000))
+    assert circe.test(x, y, z, device="auto").p_value == circe.test(x, y, z, device="cpu").p_value
+    try:
+        found = circe.test(*many, device="cuda")
+    except circe.UnsupportedError as error:
+        assert "CUDA" in str(error) or "GPU" in str(error)
+        return
+    plain = circe.test(*many)
+    assert found.on_device and not plain.on_device
+    assert found.p_value == pytest.approx(plain.p_value, rel=1e-6)
+    torch = pytest.importorskip("torch")
+    tensors = [torch.as_tensor(column).cuda() for column in many]
+    assert circe.test(*tensors).p_value == found.p_value
+    with pytest.raises(circe.UnsupportedError, match="hsic runs on the CPU only"):
+        circe.test(*tensors, method="hsic")
+
+
 @pytest.mark.parametrize("method", ["kci", "circe", "splitkci", "gcm", "rcot"])
 def test_methods(chain, method):
     """What the p-values are worth is tested in C; here, that they arrive."""
@@ -188,6 +208,7 @@ def test_effects_of_bad_data_name_them():
     ("calibrate", {"repetitions": 30.0}, circe.ArgumentError, "repetitions is 30.0"),
     ("calibrate", {"bins": 0}, circe.ArgumentError, "bins is 0"), ("calibrate", {"method": "magic"}, circe.ArgumentError, "magic"),
     ("calibrate", {"alpha": 2.0}, circe.ArgumentError, "alpha is 2"), ("calibrate", {"drws": 3}, TypeError, "drws"),
+    ("test", {"device": "tpu"}, circe.ArgumentError, "device is 'tpu'; it must be 'cpu', 'cuda'"),
     ("calibrate", {"method": "kci", "null": "permutation"}, circe.UnsupportedError, "null permutation .* rows of equal y"),
     ("effects", {"draws": 3}, circe.ArgumentError, "draws is 3; .* at least 20"), ("effects", {"points": 0}, circe.ArgumentError, "points is 0"),
     ("effects", {"along": 1}, circe.ShapeError, "along: y has no column 1"), ("effects", {"along": "y"}, circe.ArgumentError, "along is 'y'"),

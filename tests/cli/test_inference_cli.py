@@ -77,6 +77,11 @@ class TestTest(InferenceTest):
             self.assertEqual(result["n"], ROWS)
             self.assertIn(result["trust"], ("good", "doubtful", "poor"))
 
+    def test_device(self):
+        self.assertEqual(self.as_json(*self.ask("kci", "bound", "y", "z", "table.csv", "--device", "auto"))
+                         ["diagnostics"]["device"], "cpu")  # so few rows stay there
+        self.refuse(2, ["--device tpu", "no such device", "cuda"], *self.ask("kci"), "--device", "tpu")
+
     def test_independent(self):
         for method in ("kci", "circe", "splitkci", "gcm", "rcot"):
             self.assertGreater(self.as_json(*self.ask(method, x="free"))["p_value"], 0.02, method)

@@ -226,7 +226,8 @@ static void check_regression(circe_context *context, const char *kernel, double 
     assert_ok(circe__data_begin(context, &x, &y, &z, &options, &data));
     assert_ok(circe__spectrum_make(&data, &(circe__sight){CIRCE__KERNEL, 0, 1.0, 0, 0.0}, &spectrum));
     assert_ok(circe__regressor_set(&data, &spectrum, ridge, &regressor));
-    circe__table target = {N, 1, test_memory(N * sizeof(double))}, residual = {N, 1, test_memory(N * sizeof(double))};
+    circe__table target = {N, 1, test_memory(N * sizeof(double)), NULL};
+    circe__table residual = {N, 1, test_memory(N * sizeof(double)), NULL};
     const double *zs = z.data, *ys = y.data;
     for (int64_t i = 0; i < N; i++) target.data[i] = zs[i];
     circe__weigh(&data, &target);
@@ -437,7 +438,7 @@ static void effect_definition(void **state) {
     circe_context *context = test_context(1);
     circe_mat left = test_normal(81, N, P), right = test_normal(82, N, Q);
     circe__data data = bare(context, N);
-    circe__sides sides = {N, {N, P, left.data}, {N, Q, right.data}};
+    circe__sides sides = {N, {N, P, left.data, NULL}, {N, Q, right.data, NULL}};
     double sums[3] = {0}, M[P * Q], value, norm;
     for (int64_t i = 0; i < N; i++)
         for (int64_t j = 0; j < N; j++) {
