@@ -439,8 +439,7 @@ static void every_part_once(void **state) {
 
 typedef struct nest {
     const circe_context *context;
-    atomic_int times[3][64];
-    int threads[3];
+    atomic_int times[3][64], threads[3];
 } nest;
 
 typedef struct nested_part {
@@ -456,7 +455,7 @@ static void count_nested(void *user, int64_t part) {
 static void long_part(void *user, int64_t part) {
     nest *n = user;
     nested_part p = {n, part};
-    n->threads[part] = circe__threads_bracketed();
+    atomic_store(&n->threads[part], circe__threads_bracketed());
     for (int k = 0; k < 50; k++) circe_context_run(n->context, 64, count_nested, &p);
 }
 
