@@ -172,8 +172,9 @@ circe_status paper_config_read(const char *name, const circe_experiment_options 
 }
 
 void paper_config_free(paper_config *config) {
-    OWNED_BY(arena_free) arena owner = config->owner;
+    arena owner = config->owner; /* where much of the rest lies */
     *config = (paper_config){0};
+    arena_free(&owner);
 }
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
