@@ -315,8 +315,12 @@ static int helpers_for(int wanted) {
     return wanted < there ? wanted : there;
 }
 
-/* A child has the thread that forked, and none of the helpers: it begins with an empty pool. */
+/* A child has the thread that forked, and none of the helpers: it begins with an empty pool. Its memory is no picture
+ * of one moment: pages are copied one after another while other threads go on, so that words of a place may be of later
+ * jobs than the serial of their slot. LATER is beyond all of these. */
 static void forget_helpers(void) {
+    static const uint64_t LATER = (uint64_t)1 << 32;
+    for (int slot = 0; slot < N_JOBS; slot++) pool.jobs[slot].last += LATER;
     pthread_mutex_init(&pool.grow, NULL);
     atomic_store(&pool.n_helpers, 0);
     atomic_store(&pool.may_grow, 1);
