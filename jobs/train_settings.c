@@ -97,6 +97,10 @@ void training_note_unused(training_job *job) {
     if (given(job, "estimator") && job->kind != CIRCE_MEASURE_CIRCE && job->kind != CIRCE_MEASURE_HSIC)
         notes_add(&job->warnings, "--estimator was ignored: %s has one form", o->regularizer);
     note_without_regularizer(job);
+    if (o->row_weights != NULL && job->kind == CIRCE_MEASURE_CIRCE && strcmp(o->method, "rff") == 0)
+        notes_add(&job->warnings,
+                  "--row-weights count in the loss only: with --method rff the regulariser counts all "
+                  "rows alike; the other methods weight them");
     if (o->given != NULL && o->invariant_to == NULL)
         notes_add(&job->warnings, "--given was ignored: it needs --invariant-to");
     const input *const group[] = {&job->set->table.in};
