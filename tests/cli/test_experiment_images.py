@@ -38,7 +38,7 @@ quick:
 """
 
 # One run of some seconds, to be disturbed on its way.
-SLOW = TINY.replace("steps: 7", "steps: 800").replace("seeds: 2\n", "seeds: 1\n")
+SLOW = TINY.replace("steps: 7", "steps: 1600").replace("seeds: 2\n", "seeds: 1\n")
 SLOW = SLOW[:SLOW.index("  - {name: none")] + """\
   - {name: gcm, regularizer: gcm, gamma: [0.1]}
 """
@@ -350,7 +350,7 @@ class RestartTest(ImagesTest):
 
     def test_a_checkpoint_of_other_settings_as_well(self):
         self.interrupted(signal.SIGTERM)
-        self.experiment(SLOW.replace("rate: 1e-3", "rate: 2e-3").replace("steps: 800", "steps: 50"))
+        self.experiment(SLOW.replace("rate: 1e-3", "rate: 2e-3").replace("steps: 1600", "steps: 50"))
         self.assertEqual(self.checkpoints(), [])
         self.assertEqual(self.results()["runs"][0]["steps"], 50)
 
