@@ -144,6 +144,7 @@ def test_p_values_are_the_commands(one_thread, chain, tmp_path, method, options)
     said = said_by_the_command((x, y, w), tmp_path, method, *given)
     found = circe.test(x, y, w, method=method, **options)
     flat = {**said, **said["diagnostics"]}
+    flat["on_device"] = flat.pop("device") != "cpu"
     names = {"regression_x": "x", "regression_z": "z"}
     compared = [name for name in flat if hasattr(found, names.get(name, name)) and name != "seconds"]
     assert len(compared) == len(dataclasses.fields(found)) - 1
