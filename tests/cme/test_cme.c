@@ -380,9 +380,11 @@ static void rank_is_judged_beforehand(void **state) {
                    "the kernel matrix of y does not have low rank: in a sample, 768 pivots leave");
     assert_refused(circe_cme_fit(context, &z1, &y3, smooth, narrow, &options, &cme), CIRCE_ERR_RANK,
                    "the kernel matrix of z does not have low rank: in a sample");
-    assert_int_equal(circe_cme_fit(context, &y1, &z1, narrow, smooth, &options, &cme), CIRCE_OK);
-    assert_int_equal(info_of(cme).rank_y, VALUES);
-    circe_cme_destroy(cme);
+    if (test_few(1, 0) > 0) { /* so many pivots take minutes under an emulator */
+        assert_int_equal(circe_cme_fit(context, &y1, &z1, narrow, smooth, &options, &cme), CIRCE_OK);
+        assert_int_equal(info_of(cme).rank_y, VALUES);
+        circe_cme_destroy(cme);
+    }
     assert_int_equal(circe_cme_fit(context, &z1, &z1, narrow, smooth, &options, &cme), CIRCE_OK);
     assert_true(info_of(cme).rank_y < 100);
     circe_cme_destroy(cme);
@@ -638,7 +640,7 @@ static void implicit_features(void **state) {
     circe_context *context = test_context(0);
     circe_workspace *workspace = test_workspace(context);
     circe_kernel *kernel_x = test_kernel(context, "gaussian(2)");
-    for (int64_t k = 0; k < COUNT(cases); k++) {
+    for (int64_t k = test_few(0, COUNT(cases) - 1); k < COUNT(cases); k++) {
         data holdout = smooth_data(131, cases[k].holdout, cases[k].dim_y, cases[k].dim_z);
         data all = smooth_data(133, cases[k].rows, cases[k].dim_y, cases[k].dim_z);
         circe_cme_options options = test_options(cases[k].method, &ridge);
