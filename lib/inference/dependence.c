@@ -127,7 +127,6 @@ void circe__dependence_free(const circe_context *context, circe__dependence *d) 
     circe__free(context, d->order);
     circe__free(context, d->unit);
     circe__free(context, d->first);
-    circe__free(context, d->signs);
     blocks_free(context, &d->left_out);
     blocks_free(context, &d->blocks);
     circe__free(context, d);
@@ -309,23 +308,21 @@ circe_status circe__dependence_settle(const circe__data *data, const circe__pair
     return status;
 }
 
-circe_status circe__block_signs(const circe__data *data, uint64_t stream, int64_t draws) {
-    circe__dependence *d = data->dependence;
-    if (d == NULL) return CIRCE_OK;
-    circe__free(data->context, d->signs);
-    d->signs = circe__alloc(data->context, draws * d->blocks.k, sizeof *d->signs);
-    if (d->signs == NULL) return CIRCE_ERR_MEMORY;
-    circe__signs(data->options.seed, stream, d->blocks.k, 0, draws, 0, d->blocks.k, d->signs, d->blocks.k);
+circe_status circe__block_signs(const circe__data *data, uint64_t stream, int64_t draws, double **signs) {
+    *signs = NULL;
+    if (data->dependence == NULL) return CIRCE_OK;
+    int64_t k = data->dependence->blocks.k;
+    *signs = circe__alloc(data->context, draws * k, sizeof **signs);
+    if (*signs == NULL) return CIRCE_ERR_MEMORY;
+    circe__signs(data->options.seed, stream, k, 0, draws, 0, k, *signs, k);
     return CIRCE_OK;
 }
 
-void circe__spread_signs(const circe__data *data, int64_t draws, int64_t first, int64_t n, double *out, int64_t ld) {
-    const circe__dependence *dependence = data->dependence;
-    const int64_t *of = dependence->blocks.of + first;
-    for (int64_t d = 0; d < draws; d++) {
-        const double *signs = dependence->signs + d * dependence->blocks.k;
-        for (int64_t i = 0; i < n; i++) out[d * ld + i] = signs[of[i]];
-    }
+void circe__spread_signs(const circe__data *data, const double *signs, int64_t draws, int64_t first, int64_t n,
+                         double *out, int64_t ld) {
+    const circe__blocks *blocks = &data->dependence->blocks;
+    for (int64_t d = 0; d < draws; d++)
+        for (int64_t i = 0; i < n; i++) out[d * ld + i] = signs[d * blocks->k + blocks->of[first + i]];
 }
 
 circe_status circe__block_squares(const circe__data *data, const circe__pair *pair, double *squares) {

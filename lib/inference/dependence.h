@@ -28,7 +28,6 @@ struct circe__dependence {
     double length;          /* of the blocks of a series, in units */
     circe__blocks left_out; /* what a regression is judged on */
     circe__blocks blocks;   /* what has one sign */
-    double *signs;          /* (draws, blocks.k) of the bootstrap that runs */
 };
 
 /* Makes data->dependence from the options; NULL if rows are independent. */
@@ -45,9 +44,11 @@ circe_status circe__refuse_dependent(const circe_test_options *options, const ch
  * blocks. */
 circe_status circe__dependence_settle(const circe__data *data, const circe__pair *pair, circe_test_result *result);
 
-/* Draws the signs of all blocks, then writes those of rows [first, first + n) to out (draws, ld). */
-circe_status circe__block_signs(const circe__data *data, uint64_t stream, int64_t draws);
-void circe__spread_signs(const circe__data *data, int64_t draws, int64_t first, int64_t n, double *out, int64_t ld);
+/* *signs (draws, blocks), the caller's to free: a sign for every block; NULL if rows are independent. Then those of
+ * rows [first, first + n) as out (draws, ld). */
+circe_status circe__block_signs(const circe__data *data, uint64_t stream, int64_t draws, double **signs);
+void circe__spread_signs(const circe__data *data, const double *signs, int64_t draws, int64_t first, int64_t n,
+                         double *out, int64_t ld);
 
 /* squares (p q): the sums over blocks of (sum of left_a noise_b)^2. */
 circe_status circe__block_squares(const circe__data *data, const circe__pair *pair, double *squares);

@@ -65,13 +65,19 @@ void circe__draw_words(const circe__data *data, uint64_t stream, int64_t n, int6
     circe__run_ranges(data->context->threads, draws * w.words, LEAST, run_words, &w);
 }
 
-/* Draws the signs of rows [first, first + n): one per row, or one per block of rows that depend on each other. */
-static void draw_signs(const circe__data *data, uint64_t stream, int64_t total, int64_t draws, int64_t first, int64_t n,
+typedef struct bootstrap {
+    uint64_t stream;
+    int64_t draws;
+    double *of_blocks; /* (draws, blocks): signs of blocks of dependent rows; NULL: every row has its own */
+} bootstrap;
+
+/* The signs of rows [first, first + n). */
+static void draw_signs(const circe__data *data, const bootstrap *b, int64_t total, int64_t first, int64_t n,
                        double *out, int64_t ld) {
-    if (data->dependence != NULL)
-        circe__spread_signs(data, draws, first, n, out, ld);
+    if (b->of_blocks != NULL)
+        circe__spread_signs(data, b->of_blocks, b->draws, first, n, out, ld);
     else
-        circe__signs(data->options.seed, stream, total, 0, draws, first, n, out, ld);
+        circe__signs(data->options.seed, b->stream, total, 0, b->draws, first, n, out, ld);
 }
 
 /* Adds what a block of columns of C contributes. sums (draws, columns). */
@@ -100,10 +106,10 @@ static void product_block(const circe__pair *pair, int64_t row, int64_t n, int64
     }
 }
 
-static circe_status by_products(const circe__data *data, const circe__pair *pair, const double *inverse, int64_t draws,
-                                uint64_t stream, double *null) {
+static circe_status by_products(const circe__data *data, const circe__pair *pair, const double *inverse,
+                                const bootstrap *b, double *null) {
     const circe_context *context = data->context;
-    int64_t n = pair->n, all = pair->p * pair->q, columns = circe__min(all, BLOCK_COLUMNS);
+    int64_t draws = b->draws, n = pair->n, all = pair->p * pair->q, columns = circe__min(all, BLOCK_COLUMNS);
     double *C = circe__alloc(context, BLOCK_ROWS * columns, sizeof *C);
     double *signs = circe__alloc(context, draws * BLOCK_ROWS, sizeof *signs);
     double *sums = circe__alloc(context, draws * columns, sizeof *sums);
@@ -113,7 +119,7 @@ static circe_status by_products(const circe__data *data, const circe__pair *pair
         for (int64_t row = 0; status == CIRCE_OK && row < n; row += BLOCK_ROWS) {
             int64_t rows = circe__min(BLOCK_ROWS, n - row);
             product_block(pair, row, rows, first, here, C);
-            draw_signs(data, stream, n, draws, row, rows, signs, BLOCK_ROWS);
+            draw_signs(data, b, n, row, rows, signs, BLOCK_ROWS);
             context->backend->algebra->gemm(0, 0, draws, here, rows, 1.0, signs, BLOCK_ROWS, C, here,
                                             row == 0 ? 0.0 : 1.0, sums, here);
             status = circe__progress(context, "wild bootstrap", first + here * (row + rows) / n, all);
@@ -126,16 +132,15 @@ static circe_status by_products(const circe__data *data, const circe__pair *pair
     return status;
 }
 
-static circe_status by_pairs(const circe__data *data, const circe__pair *pair, int64_t draws, uint64_t stream,
-                             double *null) {
+static circe_status by_pairs(const circe__data *data, const circe__pair *pair, const bootstrap *b, double *null) {
     const circe_context *context = data->context;
     const circe__algebra *algebra = context->backend->algebra;
-    int64_t n = pair->n, p = pair->p, q = pair->q;
+    int64_t draws = b->draws, n = pair->n, p = pair->p, q = pair->q;
     double *W = circe__alloc(context, 2 * PAIR_ROWS * n, sizeof *W), *K = W == NULL ? NULL : W + PAIR_ROWS * n;
     double *signs = circe__alloc(context, draws * n, sizeof *signs);
     double *sums = circe__alloc(context, draws * PAIR_ROWS, sizeof *sums);
     circe_status status = W == NULL || signs == NULL || sums == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
-    if (status == CIRCE_OK) draw_signs(data, stream, n, draws, 0, n, signs, n);
+    if (status == CIRCE_OK) draw_signs(data, b, n, 0, n, signs, n);
     for (int64_t row = 0; status == CIRCE_OK && row < n; row += PAIR_ROWS) {
         int64_t rows = circe__min(PAIR_ROWS, n - row);
         algebra->gemm(0, 1, rows, n, p, 1.0, pair->left.data + row * p, p, pair->left.data, p, 0.0, W, n);
@@ -160,11 +165,14 @@ circe_status circe__wild(const circe__data *data, const circe__pair *pair, const
     memset(null, 0, (size_t)draws * sizeof *null);
     if (pair->p == 0 || pair->q == 0) return CIRCE_OK;
     if (pair->left.device != NULL) return circe__rows_wild(data, pair, inverse, draws, stream, null);
-    circe_status status = circe__block_signs(data, stream, draws);
-    if (status != CIRCE_OK) return status;
-    if (inverse == NULL && pairs < products && pair->n <= MOST_PAIR_ROWS)
-        return by_pairs(data, pair, draws, stream, null);
-    return by_products(data, pair, inverse, draws, stream, null);
+    bootstrap b = {stream, draws, NULL};
+    circe_status status = circe__block_signs(data, stream, draws, &b.of_blocks);
+    if (status == CIRCE_OK && inverse == NULL && pairs < products && pair->n <= MOST_PAIR_ROWS)
+        status = by_pairs(data, pair, &b, null);
+    else if (status == CIRCE_OK)
+        status = by_products(data, pair, inverse, &b, null);
+    circe__free(data->context, b.of_blocks);
+    return status;
 }
 
 double circe__rank_p(double value, const double *null, int64_t draws) {
