@@ -86,15 +86,15 @@ class TestBlocks(LargeTest):
     def test_too_many_rows_for_the_memory(self):
         kernels = ["--sigma2-y", "0.1", "--ridge", "1", "--sigma2-x", "3", "--sigma2-z", "2"]
         whole = self.as_json(*self.many(), *kernels, "--rows", "all")
-        # 3,000 rows at once take 72 MB.
-        found = self.as_json(*self.many(), *kernels, "--memory", "60M", "--seconds", "3")
+        small = ["--memory", "60M", "--threads", "2"]  # 3,000 rows at once take 72 MB, and a thread some MB
+        found = self.as_json(*self.many(), *kernels, *small, "--seconds", "3")
         self.assertNotIn("standard_error", whole)
         self.assertEqual(found["rows_given"], self.rows)
         self.assertEqual(found["n"], found["blocks"] * found["block_rows"])
         self.assertGreaterEqual(found["blocks"], 2)
         self.assertLess(abs(found["value"] / whole["value"] - 1), 0.2)
         self.assertLess(found["standard_error"], 0.1 * found["value"])
-        text = self.succeed(*self.many(), "--memory", "60M", "--seconds", "1").stdout
+        text = self.succeed(*self.many(), *small, "--seconds", "1").stdout
         self.assertRegex(text, r"standard error +\d")
         self.assertRegex(text, r"mean over \d+ random blocks of \d+ rows")
         self.assertRegex(text, r"rows given +6000")
