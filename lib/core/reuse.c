@@ -5,7 +5,8 @@
  * the address space wait for each other in. While a test runs anywhere in the process, freed blocks go to the store,
  * and the next table takes one that is not much larger. After the last test the store shrinks to AT_REST.
  *
- * A thread that finds the store in use by another does without it, so nobody waits, and a child of fork is safe. */
+ * A thread that finds the store in use by another does without it, so nobody waits. A child of fork begins with an
+ * empty one: blocks of the copy are lost to it, as their list may have been copied in the middle of a change. */
 #define _GNU_SOURCE /* madvise */
 #include "core/reuse.h"
 
@@ -103,7 +104,15 @@ void circe__release_default(void *user, void *block) {
 void circe__reuse_begin(void) { atomic_fetch_add(&store.tests, 1); }
 
 void circe__reuse_end(void) {
+    if (atomic_load(&store.tests) == 0) return; /* begun before a fork */
     if (atomic_fetch_sub(&store.tests, 1) > 1 || !enter()) return;
     shrink(MOST_BLOCKS, AT_REST);
+    leave();
+}
+
+void circe__reuse_after_fork(void) {
+    store.n = 0;
+    store.bytes = 0;
+    atomic_store(&store.tests, 0);
     leave();
 }

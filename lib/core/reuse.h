@@ -11,5 +11,7 @@ void circe__release_default(void *user, void *block);
 /* Brackets work that makes and frees many tables; brackets may be nested, and open in several threads. */
 void circe__reuse_begin(void);
 void circe__reuse_end(void);
+/* In a child, where only the thread that forked is left. */
+void circe__reuse_after_fork(void);
 
 #endif

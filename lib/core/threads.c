@@ -41,6 +41,7 @@
 
 #include "core/core.h"
 #include "core/processors.h"
+#include "core/reuse.h"
 #include "core/runtimes.h"
 #include "core/settings.h"
 
@@ -328,6 +329,7 @@ static void forget_helpers(void) {
     atomic_store(&pool.taken, 0);
     atomic_store(&pool.busy_until, 0);
     inside = false;
+    circe__reuse_after_fork();
     circe__runtimes_after_fork();
 }
 

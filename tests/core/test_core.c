@@ -3,6 +3,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "backend/cpu/blas_core.h"
 #include "core/reuse.h"
@@ -559,7 +561,32 @@ static void reused_blocks(void **state) {
     circe__reuse_end();
 }
 
-TEST_MAIN("core", TEST(status_texts), TEST(names), TEST(instruction_sets), TEST(blas_cores), TEST(contexts),
-          TEST(views), TEST(philox_vectors), TEST(any_order), TEST(moments), TEST(permutations_and_subsets),
-          TEST(training_allocates_nothing), TEST(allocator_is_used), TEST(parts_by_work), TEST(every_part_once),
-          TEST(parts_beside), TEST(subsets_by_threads), TEST(sorted_entries), TEST(reused_blocks))
+/* A child of fork takes nothing from the store, whose list may have been copied in the middle of a change. */
+static void a_child_has_no_blocks(void **state) {
+    (void)state;
+    enum { BYTES = 100000 };
+    int status = -1;
+    test_context(1); /* from then on forks are seen */
+    circe__reuse_begin();
+    void *stored = circe__allocate_default(NULL, BYTES);
+    circe__release_default(NULL, stored);
+    pid_t child = fork();
+    if (child == 0) {
+        circe__reuse_begin();
+        void *block = circe__allocate_default(NULL, BYTES);
+        bool own = block != NULL && block != stored;
+        circe__release_default(NULL, block);
+        circe__reuse_end();
+        circe__reuse_end(); /* the parent's, as of a test in which a program forks */
+        _exit(own ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    circe__reuse_end();
+    assert_int_equal(status, 0);
+}
+
+TEST_MAIN("core", TEST(a_child_has_no_blocks), TEST(status_texts), TEST(names), TEST(instruction_sets),
+          TEST(blas_cores), TEST(contexts), TEST(views), TEST(philox_vectors), TEST(any_order), TEST(moments),
+          TEST(permutations_and_subsets), TEST(training_allocates_nothing), TEST(allocator_is_used),
+          TEST(parts_by_work), TEST(every_part_once), TEST(parts_beside), TEST(subsets_by_threads),
+          TEST(sorted_entries), TEST(reused_blocks))
