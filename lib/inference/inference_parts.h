@@ -2,7 +2,8 @@
  *
  * Data flow of a test:   data.c         x, y, z, weights, kernels: checked, copied, their widths bound
  *                        features.c     features of kernels, (n, r), by pivoted Cholesky with a largest rank
- *                        regression.c   regressions on y: spectra, leave-one-out, residuals
+ *                        spectrum.c     features of y, decomposed: one spectrum serves every ridge
+ *                        regression.c   regressions on y: leave-one-out, the choice, residuals
  *                        pair.c         left (n, p) and right (n, q): what is tested against what
  *                        wild.c, moments.c, distribution.c   the null
  *                        checks.c       are the regressions good enough; the verdict
@@ -150,10 +151,7 @@ int circe__ascending(const void *a, const void *b);
 /* Sum of squares. */
 double circe__square_norm(const double *a, int64_t n);
 
-/* ---- regression.c ----------------------------------------------------------------------------------------------- */
-
-/* For regressions value by value, which penalise nothing. */
-#define CIRCE__NO_RIDGE 1e-8
+/* ---- spectrum.c ------------------------------------------------------------------------------------------------- */
 
 /* K_yy ~ Q Q' after centring, Q'Q = diag(s): S = Q diag(1/(s + ridge)) Q' + unit unit'. */
 typedef struct circe__spectrum {
@@ -174,6 +172,11 @@ void circe__spectrum_free(const circe_context *context, circe__spectrum *spectru
 static inline circe__table circe__spectrum_rows(const circe__spectrum *spectrum) {
     return (circe__table){spectrum->n, spectrum->rank, spectrum->Q, spectrum->device};
 }
+
+/* ---- regression.c ----------------------------------------------------------------------------------------------- */
+
+/* For regressions value by value, which penalise nothing. */
+#define CIRCE__NO_RIDGE 1e-8
 
 typedef struct circe__regressor {
     const circe__data *data;

@@ -22,7 +22,7 @@ static circe_status fourier_table(const circe__data *data, const circe__variable
     for (int64_t i = 0; status == CIRCE_OK && i < data->n; i++) one[i] = 1.0;
     if (status == CIRCE_OK) status = circe__table_new(data->context, data->n, fourier.n, table);
     if (status == CIRCE_OK) circe__fourier_features(&fourier, v->points, one, data->n, table->data, table->cols);
-    if (status == CIRCE_OK) circe__weigh(data, table);
+    if (status == CIRCE_OK) status = circe__weigh(data, table);
     if (status == CIRCE_OK) status = circe__to_device(data, table);
     circe__fourier_free(data->context, &fourier);
     circe__free(data->context, one);
