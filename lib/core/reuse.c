@@ -65,9 +65,15 @@ static void *find(size_t bytes) {
     return best < 0 ? NULL : take_out(best);
 }
 
-/* Asks for pages of 2 MB where they may be had: one fault in place of 512. */
+/* Asks for pages of 2 MB where they may be had: one fault in place of 512. Where memory is short, what the store keeps
+ * is given back first. */
 static void *fresh(size_t bytes) {
     void *block = malloc(bytes);
+    if (block == NULL && enter()) {
+        shrink(0, 0);
+        leave();
+        block = malloc(bytes);
+    }
 #if defined(MADV_HUGEPAGE)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = ((uintptr_t)block + page - 1) / page * page;
     if (block != NULL && bytes >= HUGE_BYTES)

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -585,8 +586,32 @@ static void a_child_has_no_blocks(void **state) {
     assert_int_equal(status, 0);
 }
 
-TEST_MAIN("core", TEST(a_child_has_no_blocks), TEST(status_texts), TEST(names), TEST(instruction_sets),
-          TEST(blas_cores), TEST(contexts), TEST(views), TEST(philox_vectors), TEST(any_order), TEST(moments),
-          TEST(permutations_and_subsets), TEST(training_allocates_nothing), TEST(allocator_is_used),
+/* Where memory is short, the store gives its blocks back before an allocation fails. */
+static void stored_blocks_are_given_back(void **state) {
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* a sanitizer's shadow does not go with a limit of the address space */
+#else
+    enum { MEGABYTE = 1 << 20 };
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        long pages = 0;
+        circe__reuse_begin();
+        circe__release_default(NULL, circe__allocate_default(NULL, 64 * MEGABYTE));
+        FILE *file = fopen("/proc/self/statm", "r");
+        bool read = file != NULL && fscanf(file, "%ld", &pages) == 1;
+        rlim_t bytes = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + 32 * MEGABYTE;
+        if (!read || setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes}) != 0) _exit(2);
+        _exit(circe__allocate_default(NULL, 80 * MEGABYTE) != NULL ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+#endif
+}
+
+TEST_MAIN("core", TEST(a_child_has_no_blocks), TEST(stored_blocks_are_given_back), TEST(status_texts), TEST(names),
+          TEST(instruction_sets), TEST(blas_cores), TEST(contexts), TEST(views), TEST(philox_vectors), TEST(any_order),
+          TEST(moments), TEST(permutations_and_subsets), TEST(training_allocates_nothing), TEST(allocator_is_used),
           TEST(parts_by_work), TEST(every_part_once), TEST(parts_beside), TEST(subsets_by_threads),
           TEST(sorted_entries), TEST(reused_blocks))
