@@ -29,7 +29,11 @@ answers = [circe.hsic(table["x"][:, None], e[:, None], sigma2_x=0.5, sigma2_z=0.
            circe.test(table["x"], e, y, method="gcm").p_value, re.sub("seconds=[^,)]*", "", str(model)), str(audit), [str(w.message) for w in told]]
 for name in sorted(os.listdir("report")):
     if name.endswith(".csv"):
-        answers.append([name, hashlib.sha256(open("report/" + name, "rb").read()).hexdigest()])
+        with open("report/" + name) as file:
+            lines = file.read().splitlines()
+        times = lines[0].endswith(",seconds")  # of the epochs, which no two runs share
+        lines = [line.rpartition(",")[0] if times else line for line in lines]
+        answers.append([name, hashlib.sha256("".join(lines).encode()).hexdigest()])
 print(json.dumps(answers))
 """
 
