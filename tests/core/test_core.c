@@ -590,7 +590,7 @@ static void a_child_has_no_blocks(void **state) {
 static void stored_blocks_are_given_back(void **state) {
     (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(); /* a sanitizer's shadow does not go with a limit of the address space */
+    test_skip("a limit of the address space leaves no room for the shadow of a sanitizer");
 #else
     enum { MEGABYTE = 1 << 20 };
     int status = -1;
