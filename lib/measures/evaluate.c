@@ -135,10 +135,12 @@ static circe_status weigh_batch(circe_measure *m, const int64_t *rows, int64_t n
     return *nothing ? CIRCE_OK : circe_workspace_set_weights(m->workspace, of, n);
 }
 
-static void measure_nothing(double *value, circe_mat *grad) {
+static circe_status measure_nothing(const circe_mat *x, double *value, circe_mat *grad) {
     *value = 0.0;
-    for (int64_t i = 0; grad != NULL && i < grad->rows; i++)
+    circe_status status = grad != NULL ? circe__check_output(grad, x->rows, x->cols, x->dtype, "grad") : CIRCE_OK;
+    for (int64_t i = 0; status == CIRCE_OK && grad != NULL && i < grad->rows; i++)
         for (int64_t c = 0; c < grad->cols; c++) circe__set(grad, i, c, 0.0);
+    return status;
 }
 
 static circe_status check_batch(const circe_measure *m, int64_t place, const int64_t *rows, int64_t n,
@@ -169,7 +171,8 @@ circe_status circe_measure_evaluate_at(circe_measure *m, int64_t place, int64_t 
     circe__measured_points points = {.rows = rows, .step = step, .x = x, .y = &y, .z = &z};
     circe_status status = check_batch(m, place, rows, n, x, value);
     if (status == CIRCE_OK && m->device != NULL) return m->device->evaluate(m, place, rows, n, x, value, grad);
-    if (status == CIRCE_OK && m->features == NULL) status = check_rows(m, rows, n); /* or circe_cached does */
+    if (status == CIRCE_OK && (m->features == NULL || m->weights != NULL)) /* or circe_measure_circe_cached does */
+        status = check_rows(m, rows, n);
     if (status == CIRCE_OK) status = circe__measure_scale(m, place, true, x, &room, &points.x);
     if (status == CIRCE_OK) status = circe__measure_kernel_x(m, points.x, &points.kernel_x);
     if (status == CIRCE_OK && rows == NULL) status = all_rows(m, n, &points.rows);
@@ -181,8 +184,7 @@ circe_status circe_measure_evaluate_at(circe_measure *m, int64_t place, int64_t 
     bool nothing = false;
     if (carries) status = recall(m, place, &previous_x, &previous_y, &points);
     if (status == CIRCE_OK) status = weigh_batch(m, points.rows, n, &nothing);
-    if (status == CIRCE_OK && nothing) measure_nothing(value, grad);
-    if (status == CIRCE_OK && !nothing) status = measure_batch(m, &points, value, grad);
+    if (status == CIRCE_OK) status = nothing ? measure_nothing(x, value, grad) : measure_batch(m, &points, value, grad);
     if (m != NULL) m->workspace->n_weights = 0;
     if (status == CIRCE_OK && grad != NULL) status = circe__measure_scale_back(m, x, grad);
     return status == CIRCE_OK && carries && !nothing ? circe__measure_remember(m, place, points.rows, x) : status;

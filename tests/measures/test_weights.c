@@ -372,6 +372,13 @@ static void bound_rows(void **state) {
             circe_mat few = test_rows(&s.x, none, 4), grad = test_zeros(4, 2, CIRCE_FLOAT64);
             assert_ok(circe_measure_evaluate(m, none, 4, &few, &value, &grad));
             assert_near(value, 0, 0, 1);
+            circe_mat short_grad = test_zeros(3, 2, CIRCE_FLOAT64);
+            assert_refused(circe_measure_evaluate(m, none, 4, &few, &value, &short_grad), CIRCE_ERR_SHAPE,
+                           "grad is 3 by 2");
+            rows[5] = INT64_C(1) << 32; /* so far away that looking up its weight would end the test */
+            assert_refused(circe_measure_evaluate(m, rows, 24, &narrow, &value, NULL), CIRCE_ERR_ARGUMENT,
+                           "the data set has no row 4294967296");
+            rows[5] = (5 * 7) % N;
             circe_measure_destroy(m);
         }
 }
