@@ -1,6 +1,5 @@
 /* Memory for texts and lists that live together and are freed at once. They are small, as in base/small.h. */
-#ifndef BASE_ARENA_H
-#define BASE_ARENA_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ void *arena_alloc(arena *owner, size_t bytes); /* zeroed */
 char *arena_text(arena *owner, const char *text);
 char *arena_format(arena *owner, const char *format, ...) CIRCE_PRINTF(2, 3);
 void arena_free(arena *owner);
-
-#endif

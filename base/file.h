@@ -1,6 +1,5 @@
 /* Text files, written whole or not at all. */
-#ifndef BASE_FILE_H
-#define BASE_FILE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -12,5 +11,3 @@ struct circe__atomic;
 /* Ends the writing of a file (files/atomic.h). If there was a problem before (an errno), CIRCE_ERR_WRITE names it. */
 circe_status file_finish(struct circe__atomic *file, const char *path, int problem);
 circe_status file_refuse(const char *path, int problem);
-
-#endif

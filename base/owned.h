@@ -4,8 +4,7 @@
  *     OWNED_BY(name_list_free) name_list names = {0};
  *
  * They must be initialised, and what they own must not be handed on. */
-#ifndef BASE_OWNED_H
-#define BASE_OWNED_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,5 +18,3 @@ static inline void owned_free(void *local) {
     memcpy(&block, local, sizeof block);
     free(block);
 }
-
-#endif

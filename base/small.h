@@ -3,8 +3,7 @@
  * job ends with CIRCE_ERR_MEMORY. Without a reserve, or once that is used up too, the program aborts. Arrays of data
  * are allocated in places that can report the failure.
  */
-#ifndef BASE_SMALL_H
-#define BASE_SMALL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ char *small_format(const char *format, ...) CIRCE_PRINTF(1, 2);
  * text, if a job that otherwise succeeded ran out of memory. Any number of jobs may run at a time. */
 circe_status small_begin(unsigned *mark);
 circe_status small_end(unsigned mark, circe_status status);
-
-#endif

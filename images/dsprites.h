@@ -4,8 +4,7 @@
  *
  * A picture is 512 bytes: one bit per pixel, row by row from the top, the leftmost pixel in the most significant bit.
  * The whole set is 377 MB in the order of the published array: shape, scale, orientation, x, y, the last fastest. */
-#ifndef IMAGES_DSPRITES_H
-#define IMAGES_DSPRITES_H
+#pragma once
 
 #include "circe/circe.h"
 
@@ -63,5 +62,3 @@ circe_status dsprites_write(circe_context *context, const char *path, circe_prog
 /* The same of the first `images` pictures, a whole number of 1,024. */
 circe_status dsprites_write_first(circe_context *context, const char *path, int64_t images, circe_progress_fn progress,
                                   void *user);
-
-#endif

@@ -16,8 +16,7 @@
  *
  * Every draw is a function of (seed, base): a point is the same whatever the sizes, and a base has the same shift in
  * domain and OOD. */
-#ifndef IMAGES_DSPRITES_TASK_H
-#define IMAGES_DSPRITES_TASK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -80,5 +79,3 @@ circe_status dsprites_task_render(circe_context *context, unsigned parts, dsprit
 
 /* The points of a part as a network is fed them: pixels -1 and 1, background -1. Borrows the task. */
 train_source dsprites_task_source(const dsprites_task *task, image_part_kind kind);
-
-#endif

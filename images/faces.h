@@ -2,8 +2,7 @@
  *
  * A head is a smooth union of simple solids whose measures depend on the identity. It is photographed from the front,
  * turned to one of nine poses, with one lamp; everything is a function of the seed alone. */
-#ifndef IMAGES_FACES_H
-#define IMAGES_FACES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ circe_status faces_render(const circe_context *context, const faces_options *opt
  * before every picture is rendered and written. */
 circe_status faces_write(const circe_context *context, const char *folder, const faces_options *options, bool replace,
                          circe_progress_fn progress, void *progress_user);
-
-#endif

@@ -1,6 +1,5 @@
 /* Distances to a head, on a grid around it. */
-#ifndef IMAGES_FACES_GRID_H
-#define IMAGES_FACES_GRID_H
+#pragma once
 
 #include "images/faces.h"
 #include "images/faces_solids.h"
@@ -30,5 +29,3 @@ static inline float grid_distance(const faces_model *model, faces_vector at) {
     float lower = a + v * (b - a), upper = c + v * (d - c);
     return lower + w * (upper - lower);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The measures of a head, and the solids that they make. Lengths in units of 10 cm; x to the right of the picture where
  * the head looks at the camera, y up (the eyes are at 0), z to the front. */
-#ifndef IMAGES_FACES_HEAD_H
-#define IMAGES_FACES_HEAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ float faces_eye_distance(const faces_head *head, faces_vector at); /* to the nea
 faces_vector faces_eye_centre(const faces_head *head);             /* of the one with x > 0 */
 /* Smooth noise about 0, within -1 .. 1, that varies over distances of 1. */
 float faces_noise(uint32_t seed, faces_vector at);
-
-#endif

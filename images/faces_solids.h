@@ -1,7 +1,6 @@
 /* Distances to simple solids and how they are joined (negative inside). The smooth forms round the edge where two
  * surfaces meet, over a width k. */
-#ifndef IMAGES_FACES_SOLIDS_H
-#define IMAGES_FACES_SOLIDS_H
+#pragma once
 
 #include <math.h>
 
@@ -62,5 +61,3 @@ static inline float rod(faces_vector p, faces_vector a, faces_vector b, float ra
     float t = clamp(dot(from, along) / dot(along, along), 0.0f, 1.0f);
     return length(plus(from, -t, along)) - (ra + t * (rb - ra));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* What the camera sees of a head in one pose, before any lamp is lit. */
-#ifndef IMAGES_FACES_VIEW_H
-#define IMAGES_FACES_VIEW_H
+#pragma once
 
 #include "images/faces_grid.h"
 
@@ -17,5 +16,3 @@ struct faces_view {
     float rotation[3][3]; /* of the head: columns are its axes as the camera sees them */
     seen_point *points;   /* (height, width) */
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* A part of an image task (training, holdout, validation, test): which stored picture every point shows, and its
  * numbers. The pictures themselves stay where they are stored, once, as bits or bytes. */
-#ifndef IMAGES_PART_H
-#define IMAGES_PART_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -34,5 +33,3 @@ void image_part_free(image_part *part);
 
 /* `pictures` (its element, values, n_stored, stride, sizes and scale) with the points of the part. Borrows both. */
 train_source image_part_source(const image_part *part, const train_source *pictures);
-
-#endif

@@ -1,6 +1,5 @@
 /* Portable grey and colour maps: .pgm and .ppm, raw (P5, P6) and plain (P2, P3), of 8 and 16 bits. */
-#ifndef IMAGES_PGM_H
-#define IMAGES_PGM_H
+#pragma once
 
 #include "images/picture.h"
 
@@ -9,5 +8,3 @@ circe_status pgm_parse(const void *data, size_t bytes, const char *name, image_p
 
 /* The bytes of a raw .pgm or .ppm (by the channels), to be freed. */
 circe_status pgm_format(const image_picture *picture, const char *name, void **data, size_t *bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* Pictures of 8 bits, grey or colour, and their files: .png, .jpg, .pgm and .ppm, recognised by their content. Nothing
  * in a file is trusted before it has been checked, and every error names the file and what would be right. */
-#ifndef IMAGES_PICTURE_H
-#define IMAGES_PICTURE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ circe_status png_file_parse(const void *data, size_t bytes, const char *name, im
 
 /* Grey or colour of 8 bits, whole or not at all. */
 circe_status png_file_write(const char *path, const image_picture *picture);
-
-#endif

@@ -1,6 +1,5 @@
 /* Contact sheets: many small pictures of a set on one sheet. */
-#ifndef IMAGES_SHEET_H
-#define IMAGES_SHEET_H
+#pragma once
 
 #include "images/picture.h"
 
@@ -11,5 +10,3 @@ circe_status image_sheet_faces(const char *folder, image_picture *sheet);
 /* A sheet of all dSprites, bits (737280, 512); NULL: they are drawn. Shapes downwards; scale, orientation, position and
  * y across. */
 circe_status image_sheet_dsprites(const uint8_t *bits, image_picture *sheet);
-
-#endif

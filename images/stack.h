@@ -1,7 +1,6 @@
 /* Pictures of one size in memory, for a network. They come from files (.pgm, .ppm, .png, .jpg) or from an array of an
  * .npz or .npy, are kept as bits or bytes, and are expanded when a batch is made. */
-#ifndef IMAGES_STACK_H
-#define IMAGES_STACK_H
+#pragma once
 
 #include "circe/circe.h"
 #include "train/source.h"
@@ -43,5 +42,3 @@ void image_stack_keep(image_stack *stack, const char *keep, int32_t *place);
 
 /* The pictures as a source, one point each, with pixels from -1 to 1. Borrows the stack. */
 train_source image_stack_source(const image_stack *stack);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside of a stack. */
-#ifndef IMAGES_STACK_PARTS_H
-#define IMAGES_STACK_PARTS_H
+#pragma once
 
 #include "images/picture.h"
 #include "images/stack.h"
@@ -20,5 +19,3 @@ typedef circe_status (*image_item_fn)(void *user, int64_t i);
  * the threads did, or -1. */
 circe_status image_stack_each(const circe_context *context, int64_t n, const image_stack_options *options,
                               image_item_fn item, void *user, int64_t *wrong);
-
-#endif

@@ -1,7 +1,6 @@
 /* Extended Yale-B (Georghiades, Belhumeur and Kriegman, 2001; Lee, Ho and Kriegman, 2005): photographs of 28 people in
  * 9 poses under 64 lamps, as files named for all of that. Read from the published folder, or rendered (faces.h). */
-#ifndef IMAGES_YALEB_H
-#define IMAGES_YALEB_H
+#pragma once
 
 #include "circe/circe.h"
 #include "images/faces.h"
@@ -69,5 +68,3 @@ void yaleb_store_free(yaleb_store *store);
 
 /* The pictures as a network is fed them: red, green and blue alike, from -1 to 1. No points yet (part.h). Borrows. */
 train_source yaleb_pictures(const yaleb_store *store);
-
-#endif

@@ -5,8 +5,7 @@
  * probability one half. Out of domain (OOD) are all pictures. What is shown is a picture of the same person under the
  * same lamp in a pose moved by int(N(0, 2^2)), if there is one; Y stays, so that the pose cannot be read off
  * exactly. */
-#ifndef IMAGES_YALEB_TASK_H
-#define IMAGES_YALEB_TASK_H
+#pragma once
 
 #include "images/part.h"
 #include "images/yaleb.h"
@@ -36,5 +35,3 @@ train_source yaleb_task_source(const yaleb_task *task, const yaleb_store *store,
 
 /* Whether a picture is in-domain on the branch `sign`, +1 or -1. */
 bool yaleb_in_domain(const yaleb_name *name, int sign);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Functions without a result cannot fail: MPI ends the job if it cannot continue. Every process calls the functions
  * marked "all", in the same order. Waiting yields the core after a moment, since a process may wait for minutes. */
-#ifndef RANKS_ENGINE_H
-#define RANKS_ENGINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -91,5 +90,3 @@ typedef struct ranks_engine {
 /* The symbol of the loadable part. */
 typedef const ranks_engine *ranks_engine_fn(void);
 #define RANKS_ENGINE_SYMBOL "circe_ranks_engine"
-
-#endif

@@ -1,6 +1,5 @@
 /* The half of the table that is ScaLAPACK's, within circe_mpi.so. */
-#ifndef RANKS_ENGINE_SCALAPACK_H
-#define RANKS_ENGINE_SCALAPACK_H
+#pragma once
 
 #include "mpi/engine.h"
 
@@ -15,5 +14,3 @@ int scalapack_solve(const ranks_grid *grid, const ranks_matrix *a, ranks_matrix 
 int scalapack_invert(const ranks_grid *grid, ranks_matrix *a);
 void scalapack_multiply(const ranks_grid *grid, bool transposed, const ranks_matrix *a, const ranks_matrix *b,
                         ranks_matrix *c);
-
-#endif

@@ -1,7 +1,6 @@
 /* Sums, gathers and broadcasts among processes of one machine, in memory that they share (engine_shared.c). Calls are
  * made by all of them in the same order, from one thread each, and do not fail. */
-#ifndef RANKS_ENGINE_SHARED_H
-#define RANKS_ENGINE_SHARED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ void shared_sums_move(void);
 void shared_sums_end(void);
 void shared_gather_parts(const void *own, const size_t *bytes, void *everyones);
 void shared_broadcast(int from, void *data, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* A symmetric matrix over a grid of processes to tridiagonal form, within circe_mpi.so. */
-#ifndef RANKS_ENGINE_TRIDIAGONAL_H
-#define RANKS_ENGINE_TRIDIAGONAL_H
+#pragma once
 
 #include "mpi/engine.h"
 
@@ -12,5 +11,3 @@ int64_t tridiagonal_work(const ranks_workers *workers, const ranks_matrix *a);
  * pdsytrd leaves it, for pdlarft: v below the subdiagonal of column j, and tau (local_cols) with the columns. */
 void tridiagonal_reduce(const ranks_grid *grid, const ranks_workers *workers, ranks_matrix *a, double *d, double *e,
                         double *tau, double *work);
-
-#endif

@@ -1,8 +1,7 @@
 /* Waiting for other processes: first in a tight loop, since they are microseconds away if all have cores; then offering
  * the core to others; then with ever longer pauses, so that a process that waits for minutes leaves the core to
  * others. */
-#ifndef RANKS_ENGINE_WAIT_H
-#define RANKS_ENGINE_WAIT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ void engine_wait_among(int processes);
 
 /* After a test that was in vain; starts as {0}. Returns false in the tight loop. */
 bool engine_wait(engine_patience *patience);
-
-#endif

@@ -1,6 +1,5 @@
 /* Finds out what started this process from the environment alone, which costs nothing. */
-#ifndef RANKS_LAUNCH_H
-#define RANKS_LAUNCH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,5 +11,3 @@ typedef struct ranks_launch {
 
 /* With CIRCE_CLUSTER=off in the environment, there is no launcher. */
 ranks_launch ranks_launched(void);
-
-#endif

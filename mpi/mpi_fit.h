@@ -1,6 +1,5 @@
 /* Fitting a conditional mean by several processes. */
-#ifndef RANKS_FIT_H
-#define RANKS_FIT_H
+#pragma once
 
 #include "circe/cme.h"
 
@@ -12,5 +11,3 @@ circe_status ranks_fit(circe_context *context, const circe_mat *y, const circe_m
 
 /* All: fails, with a text that names the first process whose matrix differs from that of process 0. */
 circe_status ranks_same_data(const circe_mat *matrix, const char *what);
-
-#endif

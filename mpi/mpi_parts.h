@@ -1,7 +1,6 @@
 /* The parts that mpi/fit.c combines into a fit by ranks (circe__fit_ops): pivots over ranks, and a dense matrix over
  * ranks. */
-#ifndef RANKS_MPI_PARTS_H
-#define RANKS_MPI_PARTS_H
+#pragma once
 
 #include "cme/cme_parts.h"
 #include "mpi/ranks.h"
@@ -24,5 +23,3 @@ circe_status ranks_dense_loo(circe__holdout *holdout, const circe__regression *r
                              int64_t n_ridge, double *error);
 circe_status ranks_dense_weights(const circe__regression *regression, double ridge, double **weights);
 void ranks_dense_free(const circe_context *context, circe__parts *parts);
-
-#endif

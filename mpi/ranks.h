@@ -1,8 +1,7 @@
 /* Several processes as one. The ranks are opened if a launcher (mpirun, srun) started more than one process of this
  * program; otherwise this process is the only rank. There is one set of ranks, as in MPI. Every process calls the
  * functions marked "all", in the same order. */
-#ifndef RANKS_H
-#define RANKS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -52,5 +51,3 @@ circe_status ranks_same(const void *data, size_t bytes, const char *what);
 
 /* Continues a hash with these bytes. It starts at 0. */
 uint64_t ranks_hash(uint64_t hash, const void *data, size_t bytes);
-
-#endif

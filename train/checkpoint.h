@@ -6,8 +6,7 @@
  * nothing), history (F64, epochs by the fields of train_epoch), counters (I64), numbers (F64), regularizer (U8); in
  * the metadata: format, version, who wrote it, what must be the same in the run that resumes, and a checksum over all
  * of it. Written whole or not at all. */
-#ifndef TRAIN_CHECKPOINT_H
-#define TRAIN_CHECKPOINT_H
+#pragma once
 
 #include "train/trainer.h"
 
@@ -77,5 +76,3 @@ circe_status train_checkpoint_write(circe_context *context, const char *path, co
  * run are refused, and the text says what differs. The state must not be used then. */
 circe_status train_checkpoint_read(circe_context *context, const char *path, const train_identity *identity,
                                    train_state *state);
-
-#endif

@@ -1,6 +1,5 @@
 /* A 64-bit hash of what a run is trained on. */
-#ifndef TRAIN_CHECKPOINT_HASH_H
-#define TRAIN_CHECKPOINT_HASH_H
+#pragma once
 
 #include "train/trainer.h"
 
@@ -13,5 +12,3 @@ uint64_t train_hash_bytes(uint64_t hash, const void *data, size_t bytes);
  * at `first`. It is the same for any number of threads, and can be summed over parts of the points. */
 uint64_t train_hash_form(const train_source *features, int64_t n);
 uint64_t train_hash_points(const circe_context *context, const train_data *data, int64_t first);
-
-#endif

@@ -2,8 +2,7 @@
  * another device would be another folder. Arrays are float32, row-major, in the device's own memory; a batch has one
  * row per point.
  */
-#ifndef TRAIN_DEVICE_H
-#define TRAIN_DEVICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -279,5 +278,3 @@ circe_status train_device_check(const char *name);
 /* Both as the options --device and --precision name them. */
 circe_status train_device_choose(circe_context *context, const char *name, const char *precision,
                                  train_device **device);
-
-#endif

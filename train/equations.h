@@ -15,8 +15,7 @@
  *
  * A and B see y and z through three numbers each, whatever d. e_B only adds to B: without it B is E[B | A, Y, Z], the
  * best prediction there is. */
-#ifndef TRAIN_EQUATIONS_H
-#define TRAIN_EQUATIONS_H
+#pragma once
 
 #include <math.h>
 
@@ -121,5 +120,3 @@ static inline double equation_variance(const double *values, int64_t n) {
     for (int64_t i = 0; i < n; i++) sum += (values[i] - mean) * (values[i] - mean);
     return sum / (double)(n - 1);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The kinds of layers, independent of the device: shapes, parameters, their names and initial distribution. A new kind
  * needs a row in the table of layers.c and, on each device that supports it, its train_layer_ops. */
-#ifndef TRAIN_LAYERS_H
-#define TRAIN_LAYERS_H
+#pragma once
 
 #include "train/network.h"
 
@@ -34,5 +33,3 @@ const train_layer_type *train_layer_type_of(train_layer_kind kind);
 
 /* Larger widths are taken for typing errors. */
 enum { TRAIN_MAX_WIDTH = 16384, TRAIN_MAX_LAYERS = 2001, TRAIN_MAX_KERNEL = 64 };
-
-#endif

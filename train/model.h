@@ -1,7 +1,6 @@
 /* A trained predictor of tables or images, and its file. The file has the network's tensors under PyTorch's names and,
  * in the metadata, what is needed to use them: architecture, columns, statistics, settings, versions. */
-#ifndef TRAIN_MODEL_H
-#define TRAIN_MODEL_H
+#pragma once
 
 #include "train/network.h"
 #include "train/source.h"
@@ -51,5 +50,3 @@ circe_status train_model_predict(train_network *network, const train_model *mode
  * are not used (floats are what the network sees). */
 circe_status train_model_predict_source(train_network *network, const train_model *model, const train_source *source,
                                         circe_mat *out);
-
-#endif

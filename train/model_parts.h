@@ -1,6 +1,5 @@
 /* What model.c and model_file.c share. */
-#ifndef TRAIN_MODEL_PARTS_H
-#define TRAIN_MODEL_PARTS_H
+#pragma once
 
 #include "train/model.h"
 
@@ -14,5 +13,3 @@ circe_status train_model_skeleton(train_device *device, const train_model *model
 
 /* As train_model_check, without the parameters. */
 circe_status train_model_check_parts(const train_model *model);
-
-#endif

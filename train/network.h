@@ -1,8 +1,7 @@
 /* A network: layers in an order in which each reads outputs of earlier ones, with all parameters in one flat array, so
  * that the optimiser, checkpoints and sums over machines see one vector. Buffers for a batch are created once: from the
  * second batch of a size on, a step allocates nothing. */
-#ifndef TRAIN_NETWORK_H
-#define TRAIN_NETWORK_H
+#pragma once
 
 #include "train/device.h"
 
@@ -117,5 +116,3 @@ void train_network_on_gradients(train_network *network, void (*on_gradients)(voi
 
 /* Any number of rows, host memory in and out. Overwrites what the last forward kept. */
 circe_status train_network_predict(train_network *network, int64_t rows, const float *in, float *out);
-
-#endif

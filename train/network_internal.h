@@ -1,6 +1,5 @@
 /* Inside a network. */
-#ifndef TRAIN_NETWORK_INTERNAL_H
-#define TRAIN_NETWORK_INTERNAL_H
+#pragma once
 
 #include "train/layers.h"
 
@@ -112,5 +111,3 @@ circe_status train_segments_forward(train_network *network, int64_t rows, const 
 circe_status train_segments_backward(train_network *network, int64_t rows, const float *in);
 
 void train_names_free(train_names *names, int64_t n_tensors);
-
-#endif

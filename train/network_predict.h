@@ -1,6 +1,5 @@
 /* Runs networks on points that a source describes. */
-#ifndef TRAIN_PREDICT_H
-#define TRAIN_PREDICT_H
+#pragma once
 
 #include "train/network.h"
 
@@ -11,5 +10,3 @@ circe_status train_check_features(const train_network *network, const train_sour
 /* The network's output for all points of a source: out (n, outputs), host memory. Like train_network_predict, but never
  * more than one batch is in memory as floats. */
 circe_status train_predict(train_network *network, const train_source *source, float *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* Work shared among a context's threads. What is cut, and where, is a function of the amount of work and the number of
  * threads alone, never of what the machine does at the moment: the same number of threads gives the same bits. */
-#ifndef TRAIN_PARALLEL_H
-#define TRAIN_PARALLEL_H
+#pragma once
 
 #include "circe/context.h"
 
@@ -13,5 +12,3 @@ int64_t train_parts(const circe_context *context, int64_t total, int64_t least);
 
 /* Runs all parts, by circe_context_run, and returns when they are done. */
 void train_parallel(const circe_context *context, int64_t parts, int64_t total, train_part_fn run, void *user);
-
-#endif

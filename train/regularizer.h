@@ -1,7 +1,6 @@
 /* gamma times this is added to the loss: a measure of how much a layer's output x depends on z given y, on the batch.
  * It is a circe_measure that is bound to the training rows. */
-#ifndef TRAIN_REGULARIZER_H
-#define TRAIN_REGULARIZER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -23,5 +22,3 @@ circe_status train_regularizer_weighted(circe_context *context, const circe_meas
 
 /* The weights of the next n rows of a measure; false in *enough: too few of them are positive to be measured. */
 circe_status train_regularizer_weigh(circe_measure *regularizer, const float *weights, int64_t n, bool *enough);
-
-#endif

@@ -1,6 +1,5 @@
 /* Learning rate and regularisation weight as functions of the step. Steps count from 0. */
-#ifndef TRAIN_SCHEDULE_H
-#define TRAIN_SCHEDULE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ typedef struct train_schedule {
 } train_schedule;
 
 double train_schedule_at(const train_schedule *schedule, int64_t step);
-
-#endif

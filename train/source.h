@@ -1,7 +1,6 @@
 /* Describes points for a network without storing them as floats. Every device can follow the description, so images
  * stay bits or bytes until their batch is needed. */
-#ifndef TRAIN_SOURCE_H
-#define TRAIN_SOURCE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -48,5 +47,3 @@ circe_status train_source_check(const train_source *source, const char *what);
 /* Bytes of a stored row that are shown, and where row `row` starts. */
 int64_t train_source_row_bytes(const train_source *source);
 const void *train_source_row_start(const train_source *source, int64_t row);
-
-#endif

@@ -1,8 +1,7 @@
 /* The paper's four structural causal models (appendix "Synthetic data"), their interventions, and the least error of
  * any predictor that is invariant to Z. All draws are functions of (seed, row): row i is the same whatever n, and
  * whatever the number of threads. */
-#ifndef TRAIN_SYNTHETIC_H
-#define TRAIN_SYNTHETIC_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -106,5 +105,3 @@ circe_status synthetic_compute_limits(const circe_context *context, const synthe
  * standardised with, it is the floor of the error on that sample. */
 circe_status synthetic_conditional_variance(const circe_context *context, const synthetic_model *model,
                                             const synthetic_sample *sample, uint64_t seed, double *variance);
-
-#endif

@@ -1,7 +1,6 @@
 /* Columns of a table as a network sees them: standardised by the statistics of the training rows, which the model
  * keeps; rows split into training, validation, holdout and test by a seed. */
-#ifndef TRAIN_TABLE_H
-#define TRAIN_TABLE_H
+#pragma once
 
 #include "circe/circe.h"
 
@@ -29,5 +28,3 @@ typedef struct train_split {
 circe_status train_split_make(int64_t n, double validation, double holdout, double test, uint64_t seed,
                               train_split *split);
 void train_split_free(train_split *split);
-
-#endif

@@ -1,8 +1,7 @@
 /* A regulariser in the training loop: its value and gradient at features in the device's memory. The measure moves to
  * the device if the device supports it (device.h, `measures`). Otherwise, and on the CPU, the host measures: it
  * downloads features and uploads gradients. */
-#ifndef TRAIN_MEASURES_H
-#define TRAIN_MEASURES_H
+#pragma once
 
 #include "train/device.h"
 #include "train/regularizer.h"
@@ -45,5 +44,3 @@ bool train_measures_queue(const train_measures *measures);
 circe_status train_measures_batch(train_device *device, train_measures *measures, const train_measured *points);
 circe_status train_measures_rows(train_device *device, train_measures *measures, int64_t place, int64_t first,
                                  int64_t n, int64_t cols, const float *x, double *value);
-
-#endif

@@ -1,8 +1,7 @@
 /* Processes that train one network together: the operations that the loop needs. The program that started them fills
  * this table (the command does, over MPI); the loop knows nothing about messages. All processes call the functions in
  * the same order. Functions without a result cannot fail. */
-#ifndef TRAIN_RANKS_H
-#define TRAIN_RANKS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ static inline int64_t train_ranks_slice(int64_t total, int rank, int size, int64
     *n = end - first;
     return first;
 }
-
-#endif

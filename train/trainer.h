@@ -1,7 +1,6 @@
 /* The training loop: loss + gamma * regulariser, AdamW, cosine schedule, early stopping, checkpoints. One loop for
  * tables and images, on any device. */
-#ifndef TRAIN_TRAINER_H
-#define TRAIN_TRAINER_H
+#pragma once
 
 #include "train/network_predict.h"
 #include "train/regularizer.h"
@@ -91,5 +90,3 @@ typedef struct train_result {
 circe_status train_run(train_network *network, circe_measure *regularizer, const train_data *data,
                        const train_data *validation, const train_options *options, train_result *result);
 void train_result_free(train_result *result);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside of the training loop. */
-#ifndef TRAIN_TRAINER_PARTS_H
-#define TRAIN_TRAINER_PARTS_H
+#pragma once
 
 #include "base/clock.h"
 #include "train/checkpoint.h"
@@ -143,5 +142,3 @@ bool train_share_wish(train_loop *loop, train_wish wish, bool wanted);
 /* Process 0's parameters and moments, and its whole state, to all. */
 void train_share_parameters(train_loop *loop);
 circe_status train_share_state(train_loop *loop);
-
-#endif

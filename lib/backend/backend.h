@@ -6,8 +6,7 @@
  * Loops work in the dtype of their views, which all views of one call share. They take scratch of the size that the
  * matching *_bytes function returns, so a training step allocates nothing. Factors arrive resolved: n_cols >= 1, and
  * sigma2 > 0 if the kind has a width. */
-#ifndef CIRCE_BACKEND_H
-#define CIRCE_BACKEND_H
+#pragma once
 
 #include "circe/context.h"
 #include "circe/kernel.h"
@@ -165,5 +164,3 @@ void circe__flush_end(unsigned previous);
 /* If the address space of the process is limited, claims now what BLAS will need on this many threads. CIRCE_ERR_MEMORY
  * if there is not enough. */
 circe_status circe__claim_buffers(int threads);
-
-#endif

@@ -5,8 +5,7 @@
  *                         regression.c          leave-one-out errors of every ridge, weights of the best so far
  *                       -> model.c (circe_cme), saved and loaded by model_file.c
  * Data flow of a batch: residual.c   y, z -> zeta, used by features.c (whole data sets) and by lib/measures. */
-#ifndef CIRCE_CME_INTERNAL_H
-#define CIRCE_CME_INTERNAL_H
+#pragma once
 
 #include "circe/cme.h"
 #include "core/rooms.h"
@@ -304,5 +303,3 @@ static inline double circe__accuracy(const circe_cme *cme, circe_dtype dtype) {
     double tight = 10.0 * cme->tolerance;
     return dtype == CIRCE_FLOAT32 && tight < 1e-8 ? 1e-8 : tight;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Residual features of one-dimensional y and z by interpolation; see curves.c. */
-#ifndef CIRCE_CME_CURVES_H
-#define CIRCE_CME_CURVES_H
+#pragma once
 
 #include "cme/cme_parts.h"
 
@@ -15,5 +14,3 @@ void circe__curves_free(const circe_context *context, circe__curves *curves);
 
 /* Whether all points lie where the curves are as good as float32 needs. */
 bool circe__curves_hold(const circe__curves *curves, const double *y, const double *z, int64_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* Internals of libcirce that every layer shares: errors, memory, views, workspace, threads. */
-#ifndef CIRCE_CORE_H
-#define CIRCE_CORE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -192,5 +191,3 @@ static inline const char *circe__name_of(const char *const *names, size_t n, int
 
 static inline int64_t circe__min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t circe__max(int64_t a, int64_t b) { return a > b ? a : b; }
-
-#endif

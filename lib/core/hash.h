@@ -1,6 +1,5 @@
 /* Hashes of bytes that tell data, files and settings apart: nobody makes them collide on purpose. */
-#ifndef CIRCE_CORE_HASH_H
-#define CIRCE_CORE_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ static inline uint64_t circe__hash(uint64_t hash, const void *data, size_t bytes
  * takes in: damage within eight bytes always shows, and other damage all but once in 2^64 times. */
 CIRCE_ROOMS uint64_t circe__hash_word(uint64_t hash, uint64_t word);
 CIRCE_ROOMS uint64_t circe__hash_bytes(uint64_t hash, const void *data, size_t bytes);
-
-#endif

@@ -2,8 +2,7 @@
  * used. With many, pair p consists of row i = p % n and the row that follows it, modulo n, by offset number (i + p / n)
  * % 16. The offsets are evenly spaced from 1 to n / 2, so that near and distant rows are both paired if the rows are
  * sorted. */
-#ifndef CIRCE_CORE_PAIRS_H
-#define CIRCE_CORE_PAIRS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ CIRCE__BOTH static inline int64_t circe__pair_partner(int64_t n, int64_t p) {
     int64_t offset = n <= CIRCE__ALL_PAIRS_ROWS ? round + 1 : 1 + (2 * k + 1) * ((n - 1) / 2) / (2 * CIRCE__OFFSETS);
     return i + offset < n ? i + offset : i + offset - n;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The allocator of contexts that were given none. */
-#ifndef CIRCE_REUSE_H
-#define CIRCE_REUSE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,5 +12,3 @@ void circe__reuse_begin(void);
 void circe__reuse_end(void);
 /* In a child, where only the thread that forked is left. */
 void circe__reuse_after_fork(void);
-
-#endif

@@ -4,8 +4,7 @@
  * libcirce divides work itself (core/threads.h) and calls BLAS from each of its threads. A BLAS with threads of its own
  * would start one team per caller. Nothing here needs OpenMP or a certain BLAS: circe uses only the functions that the
  * process has. */
-#ifndef CIRCE_RUNTIMES_H
-#define CIRCE_RUNTIMES_H
+#pragma once
 
 /* OpenMP's number of threads for the calling thread, whatever circe__blas_alone_begin says meanwhile; 0: no OpenMP. */
 int circe__openmp_threads(void);
@@ -30,5 +29,3 @@ void circe__blas_alone_helper(void);
 
 /* In a child, where only the thread that forked is left. */
 void circe__runtimes_after_fork(void);
-
-#endif

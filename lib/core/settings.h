@@ -4,8 +4,7 @@
  * calling thread the settings of a new process until the function returns, and then everything as it was, the flags of
  * exceptions too. It takes some nanoseconds. Compilers may move arithmetic of that function itself across it, but not
  * that of the functions it calls, where the work is done. */
-#ifndef CIRCE_CORE_SETTINGS_H
-#define CIRCE_CORE_SETTINGS_H
+#pragma once
 
 #include <locale.h>
 
@@ -64,5 +63,3 @@ static inline void circe__settings_end(const circe__settings *before) {
 #define CIRCE_OWN_SETTINGS                                                                        \
     const circe__settings settings_before __attribute__((cleanup(circe__settings_end), unused)) = \
         circe__settings_begin()
-
-#endif

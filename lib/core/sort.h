@@ -1,6 +1,5 @@
 /* Rows in the order of their values. */
-#ifndef CIRCE_SORT_H
-#define CIRCE_SORT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -11,5 +10,3 @@ typedef struct circe__entry {
 
 /* Ascending; entries of equal values, as 0 and -0 are, keep their order. spare (n) is scratch. */
 void circe__sort_entries(circe__entry *entries, circe__entry *spare, int64_t n);
-
-#endif

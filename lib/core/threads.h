@@ -4,8 +4,7 @@
  * amount of work and the context's number of threads alone. The parts then run on the threads that are available at
  * that moment, or all of them on the caller's. So a result depends on the number of threads that was requested, never
  * on how many came, and nobody waits for a thread that does not come. */
-#ifndef CIRCE_THREADS_H
-#define CIRCE_THREADS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -94,5 +93,3 @@ static inline void circe__run_ranges(int threads, int64_t total, int64_t least, 
     else
         circe__run_on((int)worth, r.parts, circe__run_range, &r);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* What HSCIC, KCI and GCM on the device share: their points, and the regression of the batch on its own y. */
-#ifndef CIRCE_CUDA_BATCH_H
-#define CIRCE_CUDA_BATCH_H
+#pragma once
 
 #include "backend/cuda/batch_kernels.h"
 #include "cuda/cuda_algebra.h"
@@ -41,5 +40,3 @@ static inline circe_status circe__cuda_launched(int error) {
 /* Scratch of GCM, for circe_cuda_reserve_batch. */
 circe_status circe__cuda_gcm_bytes(circe_cuda *cuda, int64_t n, int64_t cols_x, int64_t cols_y, int64_t cols_z,
                                    size_t *bytes);
-
-#endif

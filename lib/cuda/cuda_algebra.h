@@ -3,8 +3,7 @@
  * Nothing here allocates, except circe__cuda_algebra_begin the first time. cuBLAS works in a workspace of the handle's
  * and without atomic additions, cuSOLVER in the caller's scratch: the same inputs give the same bits, and all but the
  * eigendecomposition can be captured in a graph. */
-#ifndef CIRCE_CUDA_ALGEBRA_H
-#define CIRCE_CUDA_ALGEBRA_H
+#pragma once
 
 #include "cuda/cuda_parts.h"
 
@@ -32,5 +31,3 @@ circe_status circe__cuda_triangle_invert(circe_cuda *cuda, int64_t n, const doub
  * waits.
  */
 circe_status circe__cuda_eigen(circe_cuda *cuda, int64_t n, double *a, double *w);
-
-#endif

@@ -1,6 +1,5 @@
 /* Internals of the CUDA API: the handle, checks of device pointers, CUDA's errors as statuses. */
-#ifndef CIRCE_CUDA_INTERNAL_H
-#define CIRCE_CUDA_INTERNAL_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -89,5 +88,3 @@ circe_status circe__cuda_set_contraction(circe_cuda *cuda, const circe_mat *x, d
 static inline circe__cuda_points circe__cuda_points_of(const circe_mat *mat) {
     return (circe__cuda_points){mat->data, mat->ld, (int)mat->cols};
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside of fits on the device: what its parts share. The parts are those of circe__fit_ops. */
-#ifndef CIRCE_CUDA_FIT_PARTS_H
-#define CIRCE_CUDA_FIT_PARTS_H
+#pragma once
 
 #include "backend/cuda/batch_kernels.h"
 #include "backend/cuda/fit_kernels.h"
@@ -89,5 +88,3 @@ circe_status circe__fit_dense_prepare(circe__holdout *holdout, const circe_kerne
 circe_status circe__fit_dense_loo(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
                                   int64_t n_ridge, double *error);
 circe_status circe__fit_dense_weights(const circe__regression *regression, double ridge, double **weights);
-
-#endif

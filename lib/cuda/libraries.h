@@ -9,8 +9,7 @@
  *     circe__library_open(&library, &blas, names, n)
  *
  * The types come from NVIDIA's headers, which a build needs. */
-#ifndef CIRCE_CUDA_LIBRARIES_H
-#define CIRCE_CUDA_LIBRARIES_H
+#pragma once
 
 #include <cublas_v2.h>
 #include <cusolverDn.h>
@@ -64,5 +63,3 @@ typedef struct circe__solver {
 
 /* cuBLAS and cuSOLVER. */
 circe_status circe__libraries_load(circe__blas *blas, circe__solver *solver);
-
-#endif

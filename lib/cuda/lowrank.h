@@ -1,6 +1,5 @@
 /* The batch regressed on itself by a factor of low rank, on the device. */
-#ifndef CIRCE_CUDA_LOWRANK_H
-#define CIRCE_CUDA_LOWRANK_H
+#pragma once
 
 #include "cuda/batch.h"
 
@@ -28,5 +27,3 @@ circe_status circe__cuda_lowrank_make(circe_cuda *cuda, const circe__cuda_kernel
 /* r (cols, n) := r - r P'P; inner (cols, CIRCE__CUDA_BATCH_RANK) is scratch. */
 circe_status circe__cuda_lowrank_subtract(circe_cuda *cuda, const circe__cuda_lowrank *lowrank, double *r, int64_t cols,
                                           double *inner);
-
-#endif

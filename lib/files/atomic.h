@@ -1,6 +1,5 @@
 /* Writing a file whole or not at all: beside, synced, renamed. */
-#ifndef CIRCE_FILES_ATOMIC_H
-#define CIRCE_FILES_ATOMIC_H
+#pragma once
 
 #include <limits.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ CIRCE_ROOMS void circe__atomic_abandon(circe__atomic *file);
 /* Removes from a directory the files that killed processes were writing there. Every open does this in its own
  * directory. */
 CIRCE_ROOMS void circe__sweep(const char *directory);
-
-#endif

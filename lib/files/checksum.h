@@ -1,6 +1,5 @@
 /* The checksum of a file. */
-#ifndef CIRCE_FILES_CHECKSUM_H
-#define CIRCE_FILES_CHECKSUM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -19,5 +18,3 @@ void circe__checksum_text(uint64_t sum, char *text);
 
 /* The value of the metadata "format" is one of circe's own: such files have one. */
 bool circe__is_own_format(const char *format);
-
-#endif

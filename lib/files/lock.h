@@ -1,6 +1,5 @@
 /* Ensures that one process at a time writes to a file or folder. */
-#ifndef CIRCE_FILES_LOCK_H
-#define CIRCE_FILES_LOCK_H
+#pragma once
 
 #include <limits.h>
 #include <sys/types.h>
@@ -16,5 +15,3 @@ typedef struct circe__lock {
  * anything that is not a plain file or folder, or is on a file system without locks. */
 CIRCE_ROOMS int circe__lock_take(circe__lock *lock, const char *path, pid_t *holder);
 CIRCE_ROOMS void circe__lock_release(circe__lock *lock); /* takes one that holds nothing */
-
-#endif

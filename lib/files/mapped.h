@@ -1,6 +1,5 @@
 /* A whole file in memory. */
-#ifndef CIRCE_FILES_MAPPED_H
-#define CIRCE_FILES_MAPPED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ enum { CIRCE__CUT_SHORT = -1 }; /* the file became shorter on the way */
 CIRCE_ROOMS int circe__map_file(const char *path, circe__mapped *file);
 CIRCE_ROOMS const char *circe__map_problem(int problem);
 CIRCE_ROOMS void circe__unmap(circe__mapped *file);
-
-#endif

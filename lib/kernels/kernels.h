@@ -1,6 +1,5 @@
 /* Internals of the kernels layer, for the layers above it. */
-#ifndef CIRCE_KERNELS_H
-#define CIRCE_KERNELS_H
+#pragma once
 
 #include "backend/backend.h"
 #include "circe/kernel.h"
@@ -60,5 +59,3 @@ bool circe__has_width(circe_kernel_kind kind);
 /* The inner product of columns and nothing else. */
 bool circe__is_linear(const circe_kernel_factor *factors, int64_t n_factors);
 const char *circe__kernel_name(circe_kernel_kind kind);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside of HSCIC: what hscic.c asks of hscic_blocks.c, and the pieces both use. Symbols as in hscic.c. */
-#ifndef CIRCE_MEASURES_HSCIC_H
-#define CIRCE_MEASURES_HSCIC_H
+#pragma once
 
 #include "measures/measure_parts.h"
 
@@ -20,5 +19,3 @@ circe_status circe__hscic_assemble(circe_workspace *workspace, const circe__smoo
 /* The same from S itself, where y has no low rank. */
 circe_status circe__hscic_dense(circe_workspace *workspace, const circe__smoother *smoother, const double *K,
                                 circe_mat *witness);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside of the measures. */
-#ifndef CIRCE_MEASURES_INTERNAL_H
-#define CIRCE_MEASURES_INTERNAL_H
+#pragma once
 
 #include "circe/measure.h"
 #include "cme/cme_parts.h"
@@ -97,5 +96,3 @@ circe_status circe__batch_witness(circe__witness_fn *make, circe_workspace *work
 circe_status circe__batch_measure(circe__witness_fn *make, circe_workspace *workspace, const circe_kernels *kernels,
                                   const circe_mat *x, const circe_mat *y, const circe_mat *z,
                                   const circe_batch_options *options, double *value, circe_mat *grad);
-
-#endif

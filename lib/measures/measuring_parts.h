@@ -1,6 +1,5 @@
 /* Internals of circe_measure: its fields, the table of kinds, and what a device does instead of the host. */
-#ifndef CIRCE_MEASURES_MEASURING_H
-#define CIRCE_MEASURES_MEASURING_H
+#pragma once
 
 #include "circe/measuring.h"
 #include "measures/measure_parts.h"
@@ -128,5 +127,3 @@ circe_status circe__measure_set_widths(circe_measure *m, const void *state, size
 const circe__previous *circe__measure_previous(const circe_measure *m, int64_t place);
 circe_status circe__measure_remember(circe_measure *m, int64_t place, const int64_t *rows, const circe_mat *x);
 void circe__measure_forget(circe_measure *m);
-
-#endif

@@ -1,6 +1,5 @@
 /* What NOCCO and KPC share: the checks, the regressions of the batch on itself, scratch. */
-#ifndef CIRCE_MEASURES_NORMALIZED_H
-#define CIRCE_MEASURES_NORMALIZED_H
+#pragma once
 
 #include "measures/measure_parts.h"
 
@@ -36,5 +35,3 @@ double circe__dot(const double *a, const double *b, int64_t n);
 
 /* Row i of a witness up to its diagonal, from float64. */
 void circe__write_lower(const double *row, int64_t i, circe_mat *witness);
-
-#endif

@@ -1,6 +1,5 @@
 /* The input of GCM: the residuals of x and z given y, scaled. */
-#ifndef CIRCE_MEASURES_RESIDUALS_H
-#define CIRCE_MEASURES_RESIDUALS_H
+#pragma once
 
 #include "circe/gcm.h"
 #include "measures/measure_parts.h"
@@ -34,5 +33,3 @@ circe_status circe__residuals_make(circe__residuals *g);
 
 /* a (n, cols): each column times its number. */
 void circe__scale_columns(double *a, int64_t n, int64_t cols, const double *by);
-
-#endif

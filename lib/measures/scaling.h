@@ -1,6 +1,5 @@
 /* Internals of circe_scale, for its counterpart on a GPU. */
-#ifndef CIRCE_MEASURES_SCALING_H
-#define CIRCE_MEASURES_SCALING_H
+#pragma once
 
 #include "circe/scaling.h"
 #include "kernels/kernels.h"
@@ -11,5 +10,3 @@ circe_status circe__check_scaling(const circe_scaling *scaling, int64_t cols);
  * FACTORS; refused where a width that follows the features has no columns of its own. */
 circe_status circe__following_factors(circe_workspace *workspace, const circe_kernel *kernel, int64_t cols,
                                       circe__factors *factors);
-
-#endif

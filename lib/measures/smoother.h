@@ -1,6 +1,5 @@
 /* The batch regressed on itself: S = K (K + ridge I)^-1, what HSCIC, GCM, KCI, NOCCO and KPC are made of. */
-#ifndef CIRCE_MEASURES_SMOOTHER_H
-#define CIRCE_MEASURES_SMOOTHER_H
+#pragma once
 
 #include "circe/cme.h"
 #include "kernels/kernels.h"
@@ -67,5 +66,3 @@ static inline int64_t circe__roomy(int64_t rank) { return (rank + 63) / 64 * 64;
 static inline double circe__batch_tolerance(double asked, circe_dtype dtype) {
     return asked > 0.0 ? asked : dtype == CIRCE_FLOAT32 ? 1e-10 : 1e-14;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Internals of the CPU device that its files share. */
-#ifndef TRAIN_CPU_H
-#define TRAIN_CPU_H
+#pragma once
 
 #include "train/device.h"
 
@@ -80,5 +79,3 @@ int64_t train_ranks_statistics(const train_device *device, const train_layer *la
  * Room: sums for 2 channels, lines for 2 channels. */
 void train_ranks_correct(const train_device *device, const train_layer *layer, const train_visit *pass, float epsilon,
                          double *sums, const float *mean, const float *variance, float *lines);
-
-#endif

@@ -1,8 +1,7 @@
 /* oneDNN for the layers of the CPU device: its engine, its layouts, and calls of its primitives. The functions that
  * create primitives differ between oneDNN 2 (operation descriptors) and oneDNN 3; only onednn.c knows which one is in
  * use. */
-#ifndef TRAIN_CPU_ONEDNN_H
-#define TRAIN_CPU_ONEDNN_H
+#pragma once
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -102,5 +101,3 @@ typedef struct onednn_argument {
 /* The list of arguments ends with a 0. Arguments that the call does not have are ignored; those that are not given stay
  * as they were. */
 circe_status onednn_run(onednn_call *call, const onednn_argument *arguments, void *scratch);
-
-#endif

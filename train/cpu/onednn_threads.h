@@ -5,8 +5,7 @@
  * call, or a child of fork, whose OpenMP has lost its threads), they wait forever. If OpenMP cannot create a thread
  * (OMP_STACKSIZE=64k), it ends the process. If there are fewer processors than threads, they spend most of their time
  * spinning. This is the only place in the project that opens an OpenMP region. */
-#ifndef TRAIN_CPU_ONEDNN_THREADS_H
-#define TRAIN_CPU_ONEDNN_THREADS_H
+#pragma once
 
 #include "train/device.h"
 
@@ -14,5 +13,3 @@
  * returns it. *before keeps the caller's setting, which the end restores. */
 int onednn_threads_enter(int most, train_threads *before);
 void onednn_threads_leave(const train_threads *before);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the kernels share. */
-#ifndef TRAIN_CUDA_COMMON_CUH
-#define TRAIN_CUDA_COMMON_CUH
+#pragma once
 
 #include "train/cuda/cuda_kernels.h"
 
@@ -79,5 +78,3 @@ static cudaError_t allow_shared(K kernel) {
     if (error != cudaSuccess) return error;
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
 }
-
-#endif

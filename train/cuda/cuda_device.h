@@ -1,6 +1,5 @@
 /* Internals of the GPU device that its files share. */
-#ifndef TRAIN_CUDA_H
-#define TRAIN_CUDA_H
+#pragma once
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
@@ -136,5 +135,3 @@ void train_cuda_source_close(train_device *device, train_source_handle *handle);
 void train_cuda_source_renew(train_device *device, train_source_handle *handle);
 void train_cuda_source_gather(train_device *device, const train_source_handle *handle, const int64_t *index,
                               int64_t first, int64_t n, float *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* The kernels of the GPU device, as its C files start them. Every function queues work on the stream and returns CUDA's
  * error, 0 for none. All arrays are in the GPU's memory. The order of every sum depends on the sizes alone: there are
  * no atomic additions, and the same inputs give the same bits. */
-#ifndef TRAIN_CUDA_KERNELS_H
-#define TRAIN_CUDA_KERNELS_H
+#pragma once
 
 #include <driver_types.h>
 #include <stdbool.h>
@@ -202,6 +201,4 @@ cudaError_t train_cuda_adamw_step(const void *how, int64_t n, const float *grads
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* From sm_90 on, these kernels start while the previous one in the stream still runs. A step of small kernels takes as
  * long as starting them does. */
-#ifndef TRAIN_CUDA_EARLY_CUH
-#define TRAIN_CUDA_EARLY_CUH
+#pragma once
 
 #include "train/cuda/common.cuh"
 
@@ -40,5 +39,3 @@ template <typename... P, typename... A>
 static inline cudaError_t start_early(void (*kernel)(P...), dim3 grid, dim3 block, void *stream, A... arguments) {
     return start_early_with(0, kernel, grid, block, stream, arguments...);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Convolutions of images that lie channels last, for each pass the fastest engine, of cuDNN or ours. */
-#ifndef TRAIN_CUDA_ENGINES_H
-#define TRAIN_CUDA_ENGINES_H
+#pragma once
 
 #include "train/cuda/cuda_device.h"
 
@@ -33,5 +32,3 @@ int train_cuda_choice_find(const char *key);
 bool train_cuda_choice_keep(const char *key, int *number);
 /* Whether anything can be kept at all. */
 bool train_cuda_choices_last(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Convolutions of float32 images with their channels last, on the tensor units, as accurate as float32. */
-#ifndef TRAIN_CUDA_EXACT_H
-#define TRAIN_CUDA_EXACT_H
+#pragma once
 
 #include "train/cuda/cuda_kernels.h"
 
@@ -23,6 +22,4 @@ cudaError_t train_cuda_exact_weights(cuda_window window, const float *in, const 
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

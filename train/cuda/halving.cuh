@@ -6,8 +6,7 @@
  * quad) and several channels, and reads four numbers at once. A line of input lies in shared memory as its odd columns
  * and its even ones: then the factors of a quad for kx = 0, 1, 2 are four neighbours each, odd[x-1 ..], even[x ..] and
  * odd[x ..]. A block has a tile of quads: whole lines of one image, or whole images. */
-#ifndef TRAIN_CUDA_HALVING_CUH
-#define TRAIN_CUDA_HALVING_CUH
+#pragma once
 
 #include "train/cuda/common.cuh"
 
@@ -211,5 +210,3 @@ static __device__ inline largest largest_of(float a, float b, float c, float d) 
     compare(most, d, 3);
     return most;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * A thread has V channels side by side, or one where the channels do not go into that; threads along x have neighbours,
  * threads along y take the points in turn. A block has some of the channels (blockIdx.y) and a part of the points
  * (blockIdx.x). */
-#ifndef TRAIN_CUDA_LAST_CUH
-#define TRAIN_CUDA_LAST_CUH
+#pragma once
 
 #include <cuda_bf16.h>
 
@@ -96,5 +95,3 @@ static inline void with_element(bool half, int channels, F call) {
     else
         call(element<float, 1>());
 }
-
-#endif

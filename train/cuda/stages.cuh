@@ -1,6 +1,5 @@
 /* Asynchronous copies from the GPU's memory to shared memory, in stages. The thread does other work meanwhile. */
-#ifndef TRAIN_CUDA_STAGES_CUH
-#define TRAIN_CUDA_STAGES_CUH
+#pragma once
 
 /* 16 bytes, zeros where there is nothing. (CUDA's own function would branch on how many.) */
 static __device__ inline void bring(float *to, const float *from, bool there) {
@@ -23,5 +22,3 @@ template <int LEFT>
 static __device__ inline void wait_stage() {
     asm volatile("cp.async.wait_group %0;\n" ::"n"(LEFT) : "memory");
 }
-
-#endif

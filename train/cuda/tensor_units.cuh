@@ -5,8 +5,7 @@
  * Lane 4 r + k has a (r, k), a (r + 8, k), a (r, k + 4), a (r + 8, k + 4); b (k, r), b (k + 4, r); and of the sum
  * (r, 2 k), (r, 2 k + 1), (r + 8, 2 k), (r + 8, 2 k + 1). The lower 13 bits of factors are ignored, so they must have
  * been rounded. */
-#ifndef TRAIN_CUDA_TENSOR_UNITS_CUH
-#define TRAIN_CUDA_TENSOR_UNITS_CUH
+#pragma once
 
 enum { TENSOR_M = 16, TENSOR_N = 8, TENSOR_K = 8 };
 
@@ -17,5 +16,3 @@ static __device__ inline void multiply_tf32(const float (&a)[4], const float (&b
         : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])),
           "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
 }
-
-#endif

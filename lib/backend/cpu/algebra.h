@@ -1,8 +1,7 @@
 /* The functions of the algebra table, one subject per file. Each divides its work among circe__threads_bracketed()
  * threads: the cuts follow from that number and the sizes of the call alone, and BLAS runs on the thread that calls it.
  * A call too small to be worth it runs on the calling thread. None allocates. */
-#ifndef CIRCE_CPU_ALGEBRA_H
-#define CIRCE_CPU_ALGEBRA_H
+#pragma once
 
 #include "backend/backend.h"
 
@@ -32,5 +31,3 @@ int64_t circe__tile_width(int threads, int64_t n, int64_t least);
 void circe__tile_at(int64_t bands, int64_t number, int64_t *row, int64_t *col);
 
 static inline int64_t circe__tiles(int64_t bands) { return bands * (bands + 1) / 2; }
-
-#endif

@@ -1,7 +1,6 @@
 /* LAPACK through its Fortran symbols: LAPACKE's row-major wrappers would transpose, that is copy, matrices that are
  * symmetric anyway. Row-major lower is Fortran's upper. */
-#ifndef CIRCE_CPU_LAPACK_H
-#define CIRCE_CPU_LAPACK_H
+#pragma once
 
 void dsyevd_(const char *job, const char *uplo, const int *n, double *a, const int *lda, double *w, double *work,
              const int *lwork, int *iwork, const int *liwork, int *info);
@@ -27,5 +26,3 @@ void dorgqr_(const int *m, const int *n, const int *k, double *a, const int *lda
              const int *lwork, int *info);
 void dpstrf_(const char *uplo, const int *n, double *a, const int *lda, int *pivots, int *rank, const double *tolerance,
              double *work, int *info);
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef CIRCE_CPU_MERGE_H
-#define CIRCE_CPU_MERGE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -8,5 +7,3 @@
  * and its vector are at order[i]. work: 4 n + n^2 + 1; iwork: 4 n. Returns LAPACK's info. */
 int circe__tridiagonal_eigen(int64_t n, double *d, double *e, double *z, double *work, int *iwork, int *order,
                              int threads);
-
-#endif

@@ -1,6 +1,5 @@
 /* The instruction sets of this processor, as far as our loops and the kernels of a BLAS depend on them. */
-#ifndef CIRCE_PROCESSOR_H
-#define CIRCE_PROCESSOR_H
+#pragma once
 
 typedef enum circe__processor {
     CIRCE__BASELINE, /* what every processor of this architecture has */
@@ -22,5 +21,3 @@ static inline circe__processor circe__processor_level(void) {
 #endif
     return CIRCE__BASELINE;
 }
-
-#endif

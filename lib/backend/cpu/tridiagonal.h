@@ -1,5 +1,4 @@
-#ifndef CIRCE_CPU_TRIDIAGONAL_H
-#define CIRCE_CPU_TRIDIAGONAL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -10,5 +9,3 @@ int circe__tridiagonal(int64_t n, double *a, double *d, double *e, double *tau, 
 /* z (n, n), a vector per row := the reflections applied to each. scratch: 2 n CIRCE__REFLECTORS. */
 enum { CIRCE__REFLECTORS = 64 };
 void circe__apply_reflections(int64_t n, const double *a, const double *tau, double *z, double *scratch, int threads);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Launches allocate nothing, never synchronise and may be captured; each returns 0 or a cudaError_t. Sums are taken in
  * an order that the sizes alone decide. */
-#ifndef CIRCE_BACKEND_CUDA_BATCH_H
-#define CIRCE_BACKEND_CUDA_BATCH_H
+#pragma once
 
 #include "backend/cuda/launching.h"
 
@@ -148,6 +147,4 @@ int circe__cuda_gcm_write(const circe__cuda_gcm *g, const double *gradient, int 
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* What a fit on the device does between the products and decompositions of libraries: float64 throughout. Launches
  * return 0 or a cudaError_t; sums are taken in an order that the sizes alone decide. */
-#ifndef CIRCE_BACKEND_CUDA_FIT_H
-#define CIRCE_BACKEND_CUDA_FIT_H
+#pragma once
 
 #include "backend/cuda/launching.h"
 
@@ -69,6 +68,4 @@ int circe__cuda_leverage(const double *V, const double *s, const double *ridge, 
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

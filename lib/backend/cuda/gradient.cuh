@@ -3,8 +3,7 @@
  *     V_i = sum_j W_ij x_j,  rho_i = sum_j W_ij,   rate (rho_i x_i - V_i) for the rows of I; for those of J with W'
  *
  * into the slots. x is taken less its mean over the rows of I, so that the difference loses nothing. */
-#ifndef CIRCE_BACKEND_CUDA_GRADIENT_CUH
-#define CIRCE_BACKEND_CUDA_GRADIENT_CUH
+#pragma once
 
 #include "backend/cuda/job.cuh"
 
@@ -238,5 +237,3 @@ __device__ __forceinline__ double take_diagonal(real (&P)[S::MI][S::MJ]) {
 }
 
 }  // namespace circe
-
-#endif

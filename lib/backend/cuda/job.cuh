@@ -1,6 +1,5 @@
 /* What the kernels of a job share: its arguments, the memory of a block, small helpers. Part of measure.cu. */
-#ifndef CIRCE_BACKEND_CUDA_JOB_CUH
-#define CIRCE_BACKEND_CUDA_JOB_CUH
+#pragma once
 
 #include "backend/cuda/tiles.cuh"
 
@@ -75,5 +74,3 @@ struct memory {
 };
 
 }  // namespace circe
-
-#endif

@@ -3,8 +3,7 @@
  * Launches allocate nothing, never synchronise and may be captured in a graph. All points and outputs of one job are of
  * one dtype; sums between tiles are double. Every sum is taken in an order that the sizes alone decide: the same inputs
  * give the same bits. */
-#ifndef CIRCE_BACKEND_CUDA_DEVICE_H
-#define CIRCE_BACKEND_CUDA_DEVICE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -114,6 +113,4 @@ int circe__cuda_prepare(int large_tiles);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

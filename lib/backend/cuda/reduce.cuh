@@ -1,6 +1,5 @@
 /* Sums and maxima over a block, in an order that the number of threads alone decides. */
-#ifndef CIRCE_BACKEND_CUDA_REDUCE_CUH
-#define CIRCE_BACKEND_CUDA_REDUCE_CUH
+#pragma once
 
 namespace circe {
 
@@ -29,5 +28,3 @@ __device__ __forceinline__ double block_total(double v) { return block_reduce<fa
 __device__ __forceinline__ double block_largest(double v) { return block_reduce<true>(v); }
 
 }  // namespace circe
-
-#endif

@@ -1,7 +1,6 @@
 /* Passes over tables of many rows (lib/cme/rows.h) between the products of libraries: float64, row-major. Launches
  * return 0 or a cudaError_t; sums are taken in an order that the sizes alone decide. */
-#ifndef CIRCE_BACKEND_CUDA_ROWS_KERNELS_H
-#define CIRCE_BACKEND_CUDA_ROWS_KERNELS_H
+#pragma once
 
 #include "backend/cuda/launching.h"
 
@@ -65,6 +64,4 @@ int circe__cuda_gather_draws(const double *sums, int64_t draws, int64_t cols, co
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* Launches of circe_cuda_scale: as launching.h says, they allocate nothing, never wait and may be captured. */
-#ifndef CIRCE_BACKEND_CUDA_SCALING_H
-#define CIRCE_BACKEND_CUDA_SCALING_H
+#pragma once
 
 #include "backend/cuda/launching.h"
 
@@ -29,6 +28,4 @@ int circe__cuda_scale_back_launch(const circe__cuda_scaling *job, void *scratch,
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

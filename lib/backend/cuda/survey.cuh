@@ -1,6 +1,5 @@
 /* What pivoting needs to know about the points: the largest residual, the lowest point that has it, and the sum. */
-#ifndef CIRCE_BACKEND_CUDA_SURVEY_CUH
-#define CIRCE_BACKEND_CUDA_SURVEY_CUH
+#pragma once
 
 namespace circe {
 
@@ -47,5 +46,3 @@ __device__ __forceinline__ survey survey_block(survey s) {
 }
 
 }  // namespace circe
-
-#endif

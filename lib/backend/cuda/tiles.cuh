@@ -4,8 +4,7 @@
  * I, j of the rows J); each thread owns MI by MJ of them in registers. Points lie in shared memory transposed,
  * columns[c][row], each row of LD elements, so that a thread reads its rows as vectors of 16 bytes; LD is chosen so
  * that neither those reads nor the transposing writes meet in a bank. */
-#ifndef CIRCE_BACKEND_CUDA_TILES_CUH
-#define CIRCE_BACKEND_CUDA_TILES_CUH
+#pragma once
 
 #include <cuda_pipeline_primitives.h>
 #include <cuda_runtime.h>
@@ -343,5 +342,3 @@ __device__ __forceinline__ void tile_sums(const real (&W)[S::MI][S::MJ], real *r
 }
 
 }  // namespace circe
-
-#endif

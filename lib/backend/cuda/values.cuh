@@ -1,6 +1,5 @@
 /* k(p, q) of two points, in float64 whatever their types; k(p, p) is exact for kernels of distances. */
-#ifndef CIRCE_BACKEND_CUDA_VALUES_CUH
-#define CIRCE_BACKEND_CUDA_VALUES_CUH
+#pragma once
 
 #include "backend/cuda/launching.h"
 
@@ -31,5 +30,3 @@ __device__ double kernel_value(const circe__cuda_kernel &k, const one *p, const 
 }
 
 }  // namespace circe
-
-#endif

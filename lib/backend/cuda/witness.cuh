@@ -1,7 +1,6 @@
 /* Tiles of the witness: Q = k(y_i, y_j) zeta_i.zeta_j, and G, what Q stands for once its row sums are known. Part of
  * measure.cu. */
-#ifndef CIRCE_BACKEND_CUDA_WITNESS_CUH
-#define CIRCE_BACKEND_CUDA_WITNESS_CUH
+#pragma once
 
 #include "backend/cuda/job.cuh"
 
@@ -165,5 +164,3 @@ __device__ __forceinline__ void write_witness(const args<real> &a, int64_t i0, i
 }
 
 }  // namespace circe
-
-#endif
