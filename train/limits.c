@@ -150,7 +150,6 @@ circe_status synthetic_compute_limits(const circe_context *context, const synthe
                                       int64_t n, synthetic_limits *limits) {
     circe_status status = synthetic_check(model);
     if (status != CIRCE_OK) return status;
-    if (limits == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "limits must not be NULL");
     if (n < LEAST_N || n > (INT64_C(1) << 40))
         return circe_fail(CIRCE_ERR_ARGUMENT, "limits cannot use %lld draws; the number must be %d to 2^40",
                           (long long)n, LEAST_N);
@@ -194,8 +193,7 @@ circe_status synthetic_conditional_variance(const circe_context *context, const 
                                             const synthetic_sample *sample, uint64_t seed, double *variance) {
     circe_status status = synthetic_check(model);
     if (status != CIRCE_OK) return status;
-    if (sample == NULL || variance == NULL || sample->y.data == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "sample and variance must not be NULL, and the sample must not be empty");
+    if (sample->y.data == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "the sample must not be empty");
     int64_t n = sample->n, cols = synthetic_dim_y(model);
     if (sample->y.cols != cols)
         return circe_fail(CIRCE_ERR_SHAPE, "y of the sample has %lld columns, but y of %s with d = %lld has %lld",

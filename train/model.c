@@ -125,7 +125,6 @@ circe_status train_model_count(const train_model *model, int64_t *n_params, int6
 
 circe_status train_model_check(const train_model *model) {
     int64_t n_params = 0, n_buffers = 0;
-    if (model == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "model must not be NULL");
     circe_status status = train_model_check_parts(model);
     if (status == CIRCE_OK) status = train_model_count(model, &n_params, &n_buffers);
     if (status != CIRCE_OK) return status;
@@ -169,7 +168,6 @@ circe_status train_model_skeleton(train_device *device, const train_model *model
 
 circe_status train_model_network(train_device *device, const train_model *model, int64_t max_batch,
                                  train_network **network) {
-    if (device == NULL || network == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "device and network must not be NULL");
     *network = NULL;
     circe_status status = train_model_check(model);
     if (status == CIRCE_OK) status = train_model_skeleton(device, model, max_batch, network);
@@ -182,7 +180,6 @@ circe_status train_model_network(train_device *device, const train_model *model,
 }
 
 circe_status train_model_take(train_network *network, train_model *model) {
-    if (network == NULL || model == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "network and model must not be NULL");
     train_device *device = train_network_device(network);
     int64_t n_params = train_network_n_params(network), n_buffers = train_network_n_buffers(network);
     float *params = malloc((size_t)(n_params + 1) * sizeof *params);
@@ -238,8 +235,6 @@ static circe_status check_ends(const train_network *network, const train_model *
 
 static circe_status check_predict(train_network *network, const train_model *model, const circe_mat *raw,
                                   const circe_mat *out) {
-    if (network == NULL || model == NULL || raw == NULL || out == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "network, model, raw and out must not be NULL");
     if (train_model_has_images(model))
         return circe_fail(CIRCE_ERR_ARGUMENT, "the model was trained on images of %lld by %lld, not on a table",
                           (long long)model->image.size[1], (long long)model->image.size[2]);
@@ -312,8 +307,6 @@ static void scale_source(const train_model *model, train_source *source) {
 
 circe_status train_model_predict_source(train_network *network, const train_model *model, const train_source *source,
                                         circe_mat *out) {
-    if (network == NULL || model == NULL || source == NULL || out == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "network, model, source and out must not be NULL");
     if (!train_model_has_images(model))
         return circe_fail(CIRCE_ERR_ARGUMENT, "the model was trained on a table of %lld columns, not on images",
                           (long long)model->n_features);

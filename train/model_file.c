@@ -168,7 +168,6 @@ static circe_status check_settings(const char *settings) {
 circe_status train_model_save(circe_context *context, const train_model *model, const char *path) {
     train_device *device = NULL;
     train_network *network = NULL;
-    if (context == NULL || path == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and path must not be NULL");
     circe_status status = train_model_check(model);
     if (status == CIRCE_OK) status = check_settings(model->settings);
     if (status == CIRCE_OK) status = train_device_cpu(context, &device);
@@ -461,8 +460,6 @@ circe_status train_model_load(circe_context *context, const char *path, train_mo
     train_device *device = NULL;
     train_network *network = NULL;
     reader r = {.path = path};
-    if (context == NULL || path == NULL || model == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "context, path and model must not be NULL");
     *model = (train_model){0};
     circe_status status = circe_tensor_file_open(context, path, &r.file);
     if (status == CIRCE_OK) status = check_format(&r);

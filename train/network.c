@@ -109,7 +109,6 @@ static circe_status start_buffers(train_network *network) {
 }
 
 circe_status train_network_initialise(train_network *network, train_start start, uint64_t seed) {
-    if (network == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "network must not be NULL");
     OWNED float *params = calloc((size_t)network->n_params + 1, sizeof *params);
     if (params == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot initialise a network");
     network->start = start;
@@ -147,9 +146,7 @@ static circe_status make_network(train_network *network, const train_layer_spec 
 
 circe_status train_network_create(train_device *device, train_shape input, const train_layer_spec *specs,
                                   int64_t n_specs, int64_t max_batch, train_network **network) {
-    if (network != NULL) *network = NULL;
-    if (device == NULL || specs == NULL || network == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "device, specs and network must not be NULL");
+    *network = NULL;
     circe_status status = check_arguments(input, n_specs, max_batch);
     if (status != CIRCE_OK) return status;
     train_network *made = calloc(1, sizeof *made);
@@ -244,7 +241,6 @@ static circe_status plan_tap(train_network *network, int64_t layer) {
 }
 
 circe_status train_network_tap(train_network *network, int64_t layer, float **grad) {
-    if (network == NULL || grad == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "network and grad must not be NULL");
     if (layer < 0 || layer >= network->n_layers)
         return circe_fail(CIRCE_ERR_ARGUMENT, "there is no layer %lld; the network has %lld", (long long)layer,
                           (long long)network->n_layers);
@@ -264,8 +260,7 @@ circe_status train_network_tap(train_network *network, int64_t layer, float **gr
 
 /* ---- running it -------------------------------------------------------------------------------------------------- */
 
-static circe_status check_batch(const train_network *network, int64_t rows, const float *in) {
-    if (network == NULL || in == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "network and in must not be NULL");
+static circe_status check_batch(const train_network *network, int64_t rows) {
     if (rows < 1 || rows > network->max_batch)
         return circe_fail(CIRCE_ERR_ARGUMENT, "a batch of %lld rows; the network was made for 1 to %lld",
                           (long long)rows, (long long)network->max_batch);
@@ -275,7 +270,7 @@ static circe_status check_batch(const train_network *network, int64_t rows, cons
 }
 
 circe_status train_network_forward(train_network *network, int64_t rows, const float *in) {
-    circe_status status = check_batch(network, rows, in);
+    circe_status status = check_batch(network, rows);
     if (status != CIRCE_OK) return status;
     status = train_segments_forward(network, rows, in);
     network->last_rows = status == CIRCE_OK ? rows : 0;
@@ -283,7 +278,7 @@ circe_status train_network_forward(train_network *network, int64_t rows, const f
 }
 
 circe_status train_network_backward(train_network *network, int64_t rows, const float *in) {
-    circe_status status = check_batch(network, rows, in);
+    circe_status status = check_batch(network, rows);
     if (status != CIRCE_OK) return status;
     if (rows != network->last_rows)
         return circe_fail(CIRCE_ERR_ARGUMENT, "backward of %lld rows; the last forward had %lld", (long long)rows,
@@ -314,8 +309,6 @@ static circe_status predict_rows(train_network *network, int64_t rows, const flo
 }
 
 circe_status train_network_predict(train_network *network, int64_t rows, const float *in, float *out) {
-    if (network == NULL || ((in == NULL || out == NULL) && rows != 0))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "network, in and out must not be NULL");
     if (rows < 0) return circe_fail(CIRCE_ERR_ARGUMENT, "%lld rows", (long long)rows);
     bool training = network->training;
     network->training = false;

@@ -114,8 +114,6 @@ circe_status train_network_tensors(const train_network *network, const float *fl
                                    circe_tensor *tensors) {
     train_layer_tensor parts[TRAIN_MAX_LAYER_TENSORS];
     int64_t at = 0;
-    if (network == NULL || flat == NULL || prefix == NULL || tensors == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "network, flat, prefix and tensors must not be NULL");
     char **names = names_of(network, prefix);
     if (names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the names of a network's tensors");
     for (int64_t l = 0; l < network->n_layers; l++) {
@@ -129,8 +127,6 @@ circe_status train_network_tensors(const train_network *network, const float *fl
 circe_status train_network_buffer_tensors(const train_network *network, const float *flat, const char *prefix,
                                           circe_tensor *tensors) {
     train_layer_tensor parts[TRAIN_MAX_LAYER_TENSORS];
-    if (network == NULL || flat == NULL || prefix == NULL || tensors == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "network, flat, prefix and tensors must not be NULL");
     char **names = names_of(network, prefix);
     if (names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the names of a network's tensors");
     names += train_network_n_tensors(network);
@@ -247,8 +243,6 @@ static circe_status read_flat(const train_network *network, const circe_tensor_f
                               float *params, float *buffers) {
     OWNED circe_tensor *wanted = NULL;
     int64_t n = 0;
-    if (network == NULL || file == NULL || prefix == NULL || (params == NULL && buffers == NULL))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "network, file, prefix and flat must not be NULL");
     circe_status status = list_tensors(network, prefix, params, buffers, &wanted, &n);
     return status == CIRCE_OK ? read_tensors(file, wanted, n) : status;
 }
@@ -298,7 +292,6 @@ static int64_t end_of_body(const train_network *network) {
 circe_status train_network_load_body(train_network *network, const char *path) {
     circe_tensor_file *file = NULL;
     float *params = NULL, *buffers = NULL;
-    if (network == NULL || path == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "network and path must not be NULL");
     train_device *device = network->device;
     int64_t end = end_of_body(network);
     if (end == 0)

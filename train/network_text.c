@@ -293,8 +293,6 @@ static circe_status build(building *b, int64_t outputs) {
 
 circe_status train_network_parse(const char *text, train_layer_kind activation, int64_t outputs,
                                  train_layer_spec **specs, int64_t *n_specs) {
-    if (text == NULL || specs == NULL || n_specs == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "text, specs and n_specs must not be NULL");
     *specs = NULL;
     *n_specs = 0;
     const train_layer_type *type = train_layer_type_of(activation);

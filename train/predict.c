@@ -36,8 +36,6 @@ static circe_status predict_batch(train_network *network, const train_source_han
 circe_status train_predict(train_network *network, const train_source *source, float *out) {
     train_source_handle *handle = NULL;
     float *in = NULL;
-    if (network == NULL || source == NULL || (out == NULL && source->n > 0))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "network, source and out must not be NULL");
     train_device *device = train_network_device(network);
     int64_t last = train_network_n_layers(network) - 1, batch = train_network_max_batch(network);
     int64_t outputs = train_shape_count(train_network_layer(network, last)->out);

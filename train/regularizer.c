@@ -32,7 +32,6 @@ circe_status train_regularizer_weighted(circe_context *context, const circe_meas
                                         const circe_mat *y, const circe_mat *z, const float *weights,
                                         const circe_mat *holdout_y, const circe_mat *holdout_z,
                                         const float *holdout_weights, circe_measure **regularizer) {
-    if (regularizer == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "regularizer must not be NULL");
     *regularizer = NULL;
     if (options != NULL && options->kind == CIRCE_MEASURE_NONE) return CIRCE_OK;
     circe_status status = circe_measure_create(context, options, regularizer);

@@ -105,7 +105,6 @@ static circe_status check_floats(const train_source *s, const char *what) {
 }
 
 circe_status train_source_check(const train_source *source, const char *what) {
-    if (source == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "the %s features must not be NULL", what);
     circe_status status = check_element(source, what);
     if (status == CIRCE_OK) status = check_sizes(source, what);
     if (status == CIRCE_OK) status = check_indices(source, what);

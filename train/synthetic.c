@@ -30,7 +30,6 @@ const char *synthetic_name(synthetic_kind kind) {
 }
 
 circe_status synthetic_check(const synthetic_model *model) {
-    if (model == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "the synthetic model must not be NULL");
     int64_t least = 1, most = MAX_D;
     switch (model->kind) {
         case SYNTHETIC_UNIVARIATE_1:
@@ -133,9 +132,8 @@ static void draw_one(void *user, int64_t part) {
 circe_status synthetic_draw_rows(const circe_context *context, const synthetic_model *model, uint64_t seed,
                                  int64_t first, int64_t n, synthetic_sample *sample) {
     circe_status status = synthetic_check(model);
-    if (sample != NULL) *sample = (synthetic_sample){0};
+    *sample = (synthetic_sample){0};
     if (status != CIRCE_OK) return status;
-    if (sample == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "sample must not be NULL");
     if (n < 1 || first < 0 || n > (INT64_C(1) << 40) || first > (INT64_C(1) << 40))
         return circe_fail(CIRCE_ERR_ARGUMENT, "a sample cannot have %lld rows from row %lld on; it has 1 to 2^40 rows",
                           (long long)n, (long long)first);
@@ -178,7 +176,7 @@ static void join(int64_t rows, int64_t d_y, int64_t d_z, const double *a, const 
 }
 
 static circe_status joined(const synthetic_sample *s, circe_mat *raw) {
-    if (s == NULL || s->a.data == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "the sample must not be empty");
+    if (s->a.data == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "the sample must not be empty");
     if (!make_mat(s->n, 1 + s->y.cols + s->z.cols, CIRCE_FLOAT64, raw))
         return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the columns of %lld rows", (long long)s->n);
     join(s->n, s->y.cols, s->z.cols, s->a.data, s->y.data, s->z.data, raw->data);

@@ -20,8 +20,7 @@ enum { SPLIT_STREAM = 0x73706c69 };
 /* ---- views ------------------------------------------------------------------------------------------------------- */
 
 static circe_status check_view(const circe_mat *m, const char *name) {
-    if (m == NULL || (m->data == NULL && m->rows > 0))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "%s must not be NULL", name);
+    if (m->data == NULL && m->rows > 0) return circe_fail(CIRCE_ERR_ARGUMENT, "%s must not be NULL", name);
     if ((m->dtype != CIRCE_FLOAT32 && m->dtype != CIRCE_FLOAT64) || m->rows < 0 || m->cols < 1 || m->ld < m->cols)
         return circe_fail(CIRCE_ERR_SHAPE,
                           "%s is %lld by %lld with rows %lld apart, which is not a matrix of float32 or float64", name,
@@ -72,7 +71,6 @@ static circe_status fit_column(const circe_mat *values, const int64_t *index, in
 }
 
 circe_status train_scaler_fit(const circe_mat *values, const int64_t *index, int64_t n, train_scaler *scaler) {
-    if (scaler == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "scaler must not be NULL");
     *scaler = (train_scaler){0};
     circe_status status = check_view(values, "values");
     if (status != CIRCE_OK) return status;
@@ -102,7 +100,6 @@ void train_scaler_free(train_scaler *scaler) {
 }
 
 static circe_status check_pair(const train_scaler *scaler, const circe_mat *values, int64_t n, const circe_mat *out) {
-    if (scaler == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "scaler must not be NULL");
     circe_status status = check_view(values, "values");
     if (status == CIRCE_OK) status = check_view(out, "out");
     if (status != CIRCE_OK) return status;
@@ -117,7 +114,6 @@ static circe_status check_pair(const train_scaler *scaler, const circe_mat *valu
 
 circe_status train_scaler_apply(const train_scaler *scaler, const circe_mat *values, const int64_t *index, int64_t n,
                                 circe_mat *out) {
-    if (values == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "values must not be NULL");
     if (index == NULL) n = values->rows;
     circe_status status = check_pair(scaler, values, n, out);
     if (status == CIRCE_OK) status = check_index(values, index, n);
@@ -171,7 +167,6 @@ static circe_status check_shares(int64_t n, double validation, double holdout, d
 
 circe_status train_split_make(int64_t n, double validation, double holdout, double test, uint64_t seed,
                               train_split *split) {
-    if (split == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "split must not be NULL");
     *split = (train_split){0};
     circe_status status = check_shares(n, validation, holdout, test);
     if (status != CIRCE_OK) return status;

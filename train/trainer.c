@@ -225,8 +225,6 @@ static void fill_result(train_loop *loop, train_result *result) {
 
 circe_status train_run(train_network *network, circe_measure *regularizer, const train_data *data,
                        const train_data *validation, const train_options *options, train_result *result) {
-    if (network == NULL || data == NULL || options == NULL || result == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "network, data, options and result must not be NULL");
     *result = (train_result){.best_epoch = -1};
     train_loop loop = {
         .network = network, .regularizer = regularizer, .data = data, .validation = validation, .options = options};

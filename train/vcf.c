@@ -79,8 +79,7 @@ static circe_status add_block(const job *j, int64_t first, int64_t n, synthetic_
 static circe_status check(const synthetic_model *model, const synthetic_sample *sample, int64_t points, int64_t draws) {
     circe_status status = synthetic_check(model);
     if (status != CIRCE_OK) return status;
-    if (sample == NULL || sample->y.data == NULL || sample->y.cols != synthetic_dim_y(model) ||
-        sample->z.cols != synthetic_dim_z(model))
+    if (sample->y.data == NULL || sample->y.cols != synthetic_dim_y(model) || sample->z.cols != synthetic_dim_z(model))
         return circe_fail(CIRCE_ERR_SHAPE, "the sample does not come from %s with d = %lld",
                           synthetic_name(model->kind), (long long)model->d);
     if (points < 1 || points > sample->n)
@@ -96,7 +95,6 @@ circe_status synthetic_vcf(const circe_context *context, const synthetic_model *
                            void *user, double *vcf) {
     circe_status status = check(model, sample, points, draws);
     if (status != CIRCE_OK) return status;
-    if (predict == NULL || vcf == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "predict and vcf must not be NULL");
     job j = {.context = context,
              .model = model,
              .sample = sample,

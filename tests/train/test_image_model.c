@@ -225,7 +225,6 @@ static void predict_refusals(void **state) {
     other = source;
     other.values = NULL;
     train_refused(train_model_predict_source(o->network, &o->model, &other, &out), CIRCE_ERR_ARGUMENT, "no values");
-    train_refused(train_model_predict_source(o->network, &o->model, NULL, &out), CIRCE_ERR_ARGUMENT, "NULL");
     train_network *wide = make_network(o->device, net_text, 2);
     train_refused(train_model_predict_source(wide, &o->model, &source, &out), CIRCE_ERR_SHAPE,
                   "does not fit the model");

@@ -275,7 +275,6 @@ static void predicts_images(void **state) {
     bits.n = 0;
     train_ok(train_predict(network, &bits, NULL));
     bits.n = 10;
-    train_refused(train_predict(network, &bits, NULL), CIRCE_ERR_ARGUMENT, "must not be NULL");
     pictures.stored[9] = 99;
     train_refused(train_predict(network, &bits, &out[0][0]), CIRCE_ERR_VALUE, "point 9 refers to stored row 99");
     pictures.stored[9] = 0;

@@ -166,7 +166,6 @@ static const train_device_ops ops = {
 };
 
 circe_status train_device_cpu(circe_context *context, train_device **device) {
-    if (device == NULL || context == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and device must not be NULL");
     cpu_device *made = calloc(1, sizeof *made);
     *device = NULL;
     if (made == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a device");

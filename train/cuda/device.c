@@ -281,7 +281,6 @@ static circe_status open_device(train_cuda_device *cuda) {
 }
 
 circe_status train_device_cuda(circe_context *context, int gpu, train_device **device) {
-    if (device == NULL || context == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and device must not be NULL");
     *device = NULL;
     train_cuda_device *cuda = calloc(1, sizeof *cuda);
     if (cuda == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a device");

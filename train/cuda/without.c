@@ -4,7 +4,7 @@
 
 circe_status train_device_cuda(circe_context *context, int gpu, train_device **device) {
     (void)context, (void)gpu;
-    if (device != NULL) *device = NULL;
+    *device = NULL;
     return circe_fail(CIRCE_ERR_UNSUPPORTED,
                       "this build of circe has no CUDA: train on the CPU (--device cpu), or build it with "
                       "-DCIRCE_CUDA=ON (cmake --preset cuda)");
