@@ -45,7 +45,7 @@ static inline unsigned train_cpu_flush_begin(void) { return 0; }
 static inline void train_cpu_flush_end(unsigned before) { (void)before; }
 #endif
 
-extern const train_layer_ops train_cpu_dense, train_cpu_relu, train_cpu_leaky_relu, train_cpu_tanh;
+extern const train_layer_ops train_cpu_dense, train_cpu_activation;
 
 /* Layers for images, if the build has oneDNN. */
 extern const train_image_ops train_cpu_images;

@@ -131,9 +131,9 @@ static void close_device(train_device *device) { free(device); }
 static const train_layer_ops *layer(train_layer_kind kind) {
     static const train_layer_ops *const layers[TRAIN_LAYER_KINDS] = {
         [TRAIN_DENSE] = &train_cpu_dense,
-        [TRAIN_RELU] = &train_cpu_relu,
-        [TRAIN_LEAKY_RELU] = &train_cpu_leaky_relu,
-        [TRAIN_TANH] = &train_cpu_tanh,
+        [TRAIN_RELU] = &train_cpu_activation,
+        [TRAIN_LEAKY_RELU] = &train_cpu_activation,
+        [TRAIN_TANH] = &train_cpu_activation,
     };
     return layers[kind];
 }
