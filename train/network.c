@@ -292,6 +292,17 @@ void train_network_on_gradients(train_network *network, void (*on_gradients)(voi
     network->on_gradients_user = user;
 }
 
+circe_status train_network_show(train_network *network, int64_t rows, const float *in, float *out) {
+    train_device *device = network->device;
+    int64_t outputs = train_shape_count(network->layers[network->n_layers - 1].out);
+    circe_status status = train_network_forward(network, rows, in);
+    if (status != CIRCE_OK) return status;
+    const float *made = train_network_output(network);
+    if (made == NULL) return CIRCE_ERR_MEMORY;
+    device->ops->download(device, out, made, (size_t)(rows * outputs) * sizeof *out);
+    return CIRCE_OK;
+}
+
 static circe_status predict_rows(train_network *network, int64_t rows, const float *in, float *out) {
     train_device *device = network->device;
     int64_t inputs = train_shape_count(network->input);
@@ -299,11 +310,8 @@ static circe_status predict_rows(train_network *network, int64_t rows, const flo
     for (int64_t done = 0; done < rows; done += network->max_batch) {
         int64_t n = rows - done < network->max_batch ? rows - done : network->max_batch;
         device->ops->upload(device, network->staging, in + done * inputs, (size_t)(n * inputs) * sizeof(float));
-        circe_status status = train_network_forward(network, n, network->staging);
+        circe_status status = train_network_show(network, n, network->staging, out + done * outputs);
         if (status != CIRCE_OK) return status;
-        const float *made = train_network_output(network);
-        if (made == NULL) return CIRCE_ERR_MEMORY;
-        device->ops->download(device, out + done * outputs, made, (size_t)(n * outputs) * sizeof(float));
     }
     return device->ops->check(device);
 }

@@ -100,6 +100,9 @@ circe_status train_plan_make(train_network *network);
 void train_plan_free(train_network *network);
 circe_status train_slots_make(train_network *network);
 
+/* A forward pass, and the output in the host's memory. */
+circe_status train_network_show(train_network *network, int64_t rows, const float *in, float *out);
+
 /* Brackets passes. *states := those for this many rows and for as many threads as there are, up to `most`, made at
  * their first use; NULL if no layer has any. leave must follow, also where enter failed. */
 circe_status train_states_enter(train_network *network, int64_t rows, int most, train_threads *before,

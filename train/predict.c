@@ -2,6 +2,7 @@
 #include "train/network_predict.h"
 
 #include "circe/status.h"
+#include "train/network_internal.h"
 
 circe_status train_check_features(const train_network *network, const train_source *source, const char *what) {
     train_shape in = train_network_layer(network, 0)->in;
@@ -21,35 +22,24 @@ circe_status train_check_features(const train_network *network, const train_sour
                       (long long)in.size[0], (long long)in.size[1], (long long)in.size[2]);
 }
 
-static circe_status predict_batch(train_network *network, const train_source_handle *handle, int64_t first, int64_t n,
-                                  float *in, float *out) {
-    train_device *device = train_network_device(network);
-    int64_t last = train_network_n_layers(network) - 1;
-    size_t bytes = (size_t)(n * train_shape_count(train_network_layer(network, last)->out)) * sizeof *out;
-    device->ops->source_gather(device, handle, NULL, first, n, in);
-    circe_status status = train_network_forward(network, n, in);
-    if (status != CIRCE_OK) return status;
-    device->ops->download(device, out, train_network_output(network), bytes);
-    return device->ops->check(device);
-}
-
 circe_status train_predict(train_network *network, const train_source *source, float *out) {
     train_source_handle *handle = NULL;
-    float *in = NULL;
-    train_device *device = train_network_device(network);
-    int64_t last = train_network_n_layers(network) - 1, batch = train_network_max_batch(network);
-    int64_t outputs = train_shape_count(train_network_layer(network, last)->out);
+    train_device *device = network->device;
+    int64_t batch = network->max_batch, outputs = train_shape_count(network->layers[network->n_layers - 1].out);
+    bool training = network->training;
     circe_status status = train_check_features(network, source, "given");
     if (status == CIRCE_OK) status = device->ops->source_open(device, source, &handle);
     if (status != CIRCE_OK) return status;
-    in = device->ops->allocate(device, (size_t)(batch * train_source_cols(source)) * sizeof *in);
+    float *in = device->ops->allocate(device, (size_t)(batch * train_source_cols(source)) * sizeof *in);
     if (in == NULL) status = CIRCE_ERR_MEMORY;
-    train_network_set_training(network, false);
+    network->training = false;
     for (int64_t first = 0; status == CIRCE_OK && first < source->n; first += batch) {
         int64_t n = source->n - first < batch ? source->n - first : batch;
-        status = predict_batch(network, handle, first, n, in, out + first * outputs);
+        device->ops->source_gather(device, handle, NULL, first, n, in);
+        status = train_network_show(network, n, in, out + first * outputs);
+        if (status == CIRCE_OK) status = device->ops->check(device);
     }
-    train_network_set_training(network, true);
+    network->training = training;
     device->ops->release(device, in);
     device->ops->source_close(device, handle);
     return status;
