@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "train/parallel.h"
 
@@ -185,11 +186,10 @@ circe_status dsprites_task_make(const circe_context *context, const dsprites_tas
     *task = (dsprites_task){.options = *options};
     circe_status status = check_options(options);
     if (status != CIRCE_OK) return status;
-    int64_t *order = malloc(DSPRITES_IMAGES * sizeof *order);
+    OWNED int64_t *order = malloc(DSPRITES_IMAGES * sizeof *order);
     if (order == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the order of dSprites");
     circe_random_permutation((circe_random){.seed = options->seed, .stream = STREAM_ORDER}, DSPRITES_IMAGES, order);
     status = draw_parts(context, order, task);
-    free(order);
     if (status != CIRCE_OK) dsprites_task_free(task);
     return status;
 }
@@ -243,28 +243,20 @@ static void point_to_rows(unsigned parts, const int32_t *row, dsprites_task *tas
 }
 
 circe_status dsprites_task_render(circe_context *context, unsigned parts, dsprites_task *task) {
-    int32_t *row = malloc(DSPRITES_IMAGES * sizeof *row), *images = malloc(DSPRITES_IMAGES * sizeof *images);
-    uint8_t *bits = NULL;
-    circe_status status = CIRCE_OK;
+    OWNED int32_t *row = malloc(DSPRITES_IMAGES * sizeof *row), *images = malloc(DSPRITES_IMAGES * sizeof *images);
     int64_t n = row != NULL && images != NULL ? collect(task, parts, row, images) : 0;
-    if (n > 0) bits = malloc((size_t)n * DSPRITES_BYTES);
-    if (bits == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld pictures of dSprites", (long long)n);
-        goto done;
+    uint8_t *bits = n > 0 ? malloc((size_t)n * DSPRITES_BYTES) : NULL;
+    if (bits == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld pictures of dSprites", (long long)n);
+    circe_status status = dsprites_render_some(context, images, n, bits);
+    if (status != CIRCE_OK) {
+        free(bits);
+        return status;
     }
-    status = dsprites_render_some(context, images, n, bits);
-    if (status != CIRCE_OK) goto done;
     point_to_rows(parts, row, task);
     free(task->rendered);
     task->bits = task->rendered = bits;
     task->n_stored = n;
-    bits = NULL;
-
-done:
-    free(bits);
-    free(images);
-    free(row);
-    return status;
+    return CIRCE_OK;
 }
 
 train_source dsprites_task_source(const dsprites_task *task, image_part_kind kind) {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <zip.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "files/atomic.h"
 #include "images/dsprites.h"
@@ -307,30 +308,22 @@ circe_status dsprites_write_first(circe_context *context, const char *path, int6
                                   void *user) {
     writer w = {.context = context, .images = images, .progress = progress, .user = user};
     member members[N_ARRAYS] = {0};
-    circe_status status = CIRCE_OK;
     if (images < BLOCK || images > DSPRITES_IMAGES || images % BLOCK != 0)
         return circe_fail(CIRCE_ERR_ARGUMENT, "%lld pictures: dSprites is written in whole sprites, %d to %d in all",
                           (long long)images, BLOCK, DSPRITES_IMAGES);
-    uint8_t *block = malloc((size_t)BLOCK * PIXELS);
-    w.bits = malloc((size_t)BLOCK * DSPRITES_BYTES);
-    if (block == NULL || w.bits == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory; cannot write it", path);
-        goto done;
-    }
+    OWNED uint8_t *block = malloc((size_t)BLOCK * PIXELS), *bits = malloc((size_t)BLOCK * DSPRITES_BYTES);
+    if (block == NULL || bits == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory; cannot write it", path);
+    w.bits = bits;
     for (int k = 0; k < N_ARRAYS; k++) {
         members[k] = (member){.array = &arrays[k], .writer = &w, .block = block}; /* libzip reads one after another */
         zip_error_init(&members[k].error);
     }
     w.problem = circe__atomic_open(&w.file, path);
     w.open = w.problem == 0;
-    status = w.open ? write_archive(&w, members, path)
-                    : circe_fail(CIRCE_ERR_WRITE, "%s: cannot be written: %s", path, strerror(w.problem));
+    circe_status status = w.open ? write_archive(&w, members, path)
+                                 : circe_fail(CIRCE_ERR_WRITE, "%s: cannot be written: %s", path, strerror(w.problem));
     if (status == CIRCE_OK && progress != NULL) progress(user, "writing", images, images);
-
-done:
     if (w.open) circe__atomic_abandon(&w.file);
-    free(block);
-    free(w.bits);
     return status;
 }
 

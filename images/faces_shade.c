@@ -14,12 +14,6 @@
 
 static const float ambient = 0.035f, gain = 1.45f, softness = 22.0f, gamma_of_camera = 1.45f;
 
-static faces_vector into_head(const faces_view *view, const float d[3]) {
-    const float(*r)[3] = view->rotation;
-    return vector(r[0][0] * d[0] + r[1][0] * d[1] + r[2][0] * d[2], r[0][1] * d[0] + r[1][1] * d[1] + r[2][1] * d[2],
-                  r[0][2] * d[0] + r[1][2] * d[1] + r[2][2] * d[2]);
-}
-
 /* How much of the lamp a point sees past the rest of the head. */
 static float visible(const faces_model *model, faces_vector from, faces_vector to_lamp) {
     enum { STEPS = 40 };
@@ -78,7 +72,8 @@ circe_status faces_shade(const faces_view *view, faces_light light, float sigma,
     double noise[1024] = {0};
     if (image == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a picture");
     faces_light_direction(light, direction);
-    faces_vector to_lamp = into_head(view, direction), to_camera = into_head(view, (float[]){0, 0, 1});
+    faces_vector to_lamp = faces_into_head(view, vector(direction[0], direction[1], direction[2]));
+    faces_vector to_camera = faces_into_head(view, vector(0, 0, 1));
     faces_vector between = unit(plus(to_lamp, 1.0f, to_camera));
     float wall = 0.006f + 0.022f * fmaxf(direction[2], 0.0f); /* far behind, out of the lamp's best light */
     for (int64_t i = 0; i < width * height; i++) {

@@ -24,8 +24,7 @@ static void make_rotation(int pose, float r[3][3]) {
     }
 }
 
-/* A direction of the camera in the head's frame. */
-static faces_vector into_head(const faces_view *view, faces_vector d) {
+faces_vector faces_into_head(const faces_view *view, faces_vector d) {
     const float(*r)[3] = view->rotation;
     return vector(r[0][0] * d.x + r[1][0] * d.y + r[2][0] * d.z, r[0][1] * d.x + r[1][1] * d.y + r[2][1] * d.z,
                   r[0][2] * d.x + r[1][2] * d.y + r[2][2] * d.z);
@@ -77,7 +76,8 @@ static void see(const faces_view *view, int64_t row, int64_t col, seen_point *ou
     faces_vector camera = {((float)col + 0.5f - 0.5f * (float)view->width) * pixel - pivot.x,
                            (0.5f * (float)view->height - (float)row - 0.5f) * pixel + frame_middle - pivot.y,
                            2.0f - pivot.z};
-    faces_vector from = plus(pivot, 1.0f, into_head(view, camera)), along = into_head(view, vector(0, 0, -1));
+    faces_vector from = plus(pivot, 1.0f, faces_into_head(view, camera)),
+                 along = faces_into_head(view, vector(0, 0, -1));
     float nearest = 1.0f;
     *out = (seen_point){0};
     bool met = follow(view->model, from, along, &out->at, &nearest);

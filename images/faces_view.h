@@ -16,3 +16,6 @@ struct faces_view {
     float rotation[3][3]; /* of the head: columns are its axes as the camera sees them */
     seen_point *points;   /* (height, width) */
 };
+
+/* A direction of the camera in the head's frame. */
+faces_vector faces_into_head(const faces_view *view, faces_vector d);

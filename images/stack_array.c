@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "files/mapped.h"
 #include "images/stack_parts.h"
@@ -257,13 +258,11 @@ static circe_status put_block(circe_context *context, array_reader *r, uint8_t *
 static circe_status read_blocks(circe_context *context, array_reader *r) {
     int64_t bytes = r->numbers * (int64_t)io_element_size(r->array.element);
     int64_t at_once = bytes < BLOCK_BYTES ? BLOCK_BYTES / bytes : 1, total = r->array.shape[0];
-    uint8_t *block = malloc((size_t)(at_once * bytes)), *pixels = malloc((size_t)r->numbers);
-    r->planes = malloc((size_t)r->numbers);
+    OWNED uint8_t *block = malloc((size_t)(at_once * bytes)), *pixels = malloc((size_t)r->numbers);
+    OWNED uint8_t *planes = r->planes = malloc((size_t)r->numbers);
     circe_status status = CIRCE_OK;
-    if (block == NULL || pixels == NULL || r->planes == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory; cannot read it", r->name);
-        goto done;
-    }
+    if (block == NULL || pixels == NULL || planes == NULL)
+        return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory; cannot read it", r->name);
     while (r->done < total && status == CIRCE_OK) {
         int64_t n = total - r->done < at_once ? total - r->done : at_once;
         status = next_bytes(r, block, (size_t)(n * bytes));
@@ -272,13 +271,7 @@ static circe_status read_blocks(circe_context *context, array_reader *r) {
             r->options->progress(r->options->user, "reading images", r->done, total))
             status = circe_fail(CIRCE_ERR_CANCELLED, "interrupted");
     }
-    if (status == CIRCE_OK && r->member != NULL) status = io_member_end(r->member);
-
-done:
-    free(r->planes);
-    free(pixels);
-    free(block);
-    return status;
+    return status == CIRCE_OK && r->member != NULL ? io_member_end(r->member) : status;
 }
 
 /* ---- resized and made grey --------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 
 enum { MOST_IDENTITIES = 100 };
@@ -50,21 +51,16 @@ static circe_status split_people(const yaleb_store *store, const yaleb_task_opti
 
 /* Moves a share of the training pictures to the holdout. */
 static circe_status split_holdout(int64_t n, const yaleb_task_options *options, image_part_kind *split) {
-    int64_t training = 0, *member = malloc((size_t)n * sizeof *member), *chosen = malloc((size_t)n * sizeof *chosen);
-    circe_status status = CIRCE_OK;
-    if (member == NULL || chosen == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot split %lld pictures", (long long)n);
-    } else {
-        for (int64_t i = 0; i < n; i++) {
-            if (split[i] == IMAGE_TRAIN) member[training++] = i;
-        }
-        int64_t holdout = (int64_t)(options->holdout * (double)training);
-        circe_random_subset((circe_random){options->seed, STREAM_HOLDOUT}, training, holdout, chosen);
-        for (int64_t k = 0; k < holdout; k++) split[member[chosen[k]]] = IMAGE_HOLDOUT;
-    }
-    free(member);
-    free(chosen);
-    return status;
+    OWNED int64_t *member = malloc((size_t)n * sizeof *member), *chosen = malloc((size_t)n * sizeof *chosen);
+    int64_t training = 0;
+    if (member == NULL || chosen == NULL)
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot split %lld pictures", (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        if (split[i] == IMAGE_TRAIN) member[training++] = i;
+    int64_t holdout = (int64_t)(options->holdout * (double)training);
+    circe_random_subset((circe_random){options->seed, STREAM_HOLDOUT}, training, holdout, chosen);
+    for (int64_t k = 0; k < holdout; k++) split[member[chosen[k]]] = IMAGE_HOLDOUT;
+    return CIRCE_OK;
 }
 
 /* ---- points ------------------------------------------------------------------------------------------------------ */
@@ -145,21 +141,17 @@ static circe_status check_options(const yaleb_store *store, const yaleb_task_opt
 }
 
 circe_status yaleb_task_make(const yaleb_store *store, const yaleb_task_options *options, yaleb_task *task) {
-    image_part_kind of[MOST_IDENTITIES], *split = NULL;
+    image_part_kind of[MOST_IDENTITIES];
     *task = (yaleb_task){.options = *options};
     circe_status status = check_options(store, options);
     if (status == CIRCE_OK) status = split_people(store, options, of);
-    if (status != CIRCE_OK) goto done;
-    split = malloc((size_t)store->n * sizeof *split);
-    if (split == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot split %lld pictures", (long long)store->n);
-        goto done;
-    }
+    if (status != CIRCE_OK) return status;
+    OWNED image_part_kind *split = malloc((size_t)store->n * sizeof *split);
+    if (split == NULL)
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot split %lld pictures", (long long)store->n);
     for (int64_t i = 0; i < store->n; i++) split[i] = of[store->names[i].identity];
     status = split_holdout(store->n, options, split);
     if (status == CIRCE_OK) status = make_parts(store, split, task);
-done:
-    free(split);
     if (status != CIRCE_OK) yaleb_task_free(task);
     return status;
 }

@@ -198,12 +198,12 @@ circe_status synthetic_conditional_variance(const circe_context *context, const 
     if (sample->y.cols != cols)
         return circe_fail(CIRCE_ERR_SHAPE, "y of the sample has %lld columns, but y of %s with d = %lld has %lld",
                           (long long)sample->y.cols, synthetic_name(model->kind), (long long)model->d, (long long)cols);
-    double *rows = malloc((size_t)n * sizeof *rows), sum = 0.0;
+    OWNED double *rows = malloc((size_t)n * sizeof *rows);
+    double sum = 0.0;
     if (rows == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the variances of %lld rows", (long long)n);
     loop l = {.model = model, .seed = seed, .sample = sample, .rows = rows};
     train_parallel(context, train_parts(context, n, 1), n, find_variances, &l);
     for (int64_t i = 0; i < n; i++) sum += rows[i];
     *variance = sum / (double)n;
-    free(rows);
     return CIRCE_OK;
 }

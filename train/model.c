@@ -94,7 +94,7 @@ circe_status train_model_check_parts(const train_model *model) {
 /* What the layers hold, without making them. */
 static circe_status count_layers(const train_layer_spec *specs, int64_t n, train_shape input, int64_t *n_params,
                                  int64_t *n_buffers) {
-    train_layer *layers = calloc((size_t)n, sizeof *layers);
+    OWNED train_layer *layers = calloc((size_t)n, sizeof *layers);
     if (layers == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld layers", (long long)n);
     circe_status status = CIRCE_OK;
     for (int64_t l = 0; status == CIRCE_OK && l < n; l++) {
@@ -107,7 +107,6 @@ static circe_status count_layers(const train_layer_spec *specs, int64_t n, train
         *n_params += layer->n_params;
         *n_buffers += layer->n_buffers;
     }
-    free(layers);
     return status;
 }
 
@@ -277,22 +276,15 @@ circe_status train_model_predict(train_network *network, const train_model *mode
     circe_status status = check_predict(network, model, raw, out);
     if (status != CIRCE_OK) return status;
     int64_t at_once = raw->rows < ROWS_AT_ONCE ? raw->rows + 1 : ROWS_AT_ONCE; /* never none */
-    int64_t *index = malloc((size_t)at_once * sizeof *index);
-    float *in = malloc((size_t)(at_once * model->n_features) * sizeof *in);
-    float *t = malloc((size_t)(at_once * model->outputs) * sizeof *t);
-    if (index == NULL || in == NULL || t == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows at once", (long long)at_once);
-        goto done;
-    }
+    OWNED int64_t *index = malloc((size_t)at_once * sizeof *index);
+    OWNED float *in = malloc((size_t)(at_once * model->n_features) * sizeof *in);
+    OWNED float *t = malloc((size_t)(at_once * model->outputs) * sizeof *t);
+    if (index == NULL || in == NULL || t == NULL)
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows at once", (long long)at_once);
     for (int64_t first = 0; status == CIRCE_OK && first < raw->rows; first += at_once) {
         int64_t n = raw->rows - first < at_once ? raw->rows - first : at_once;
         status = predict_part(network, model, raw, first, n, index, in, t, out);
     }
-
-done:
-    free(index);
-    free(in);
-    free(t);
     return status;
 }
 

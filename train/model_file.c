@@ -29,7 +29,7 @@
 #define FIRST_WITH_CHECKSUM 3
 #define MEAN_FORMAT_NAME "circe.conditional_mean" /* of circe fit */
 
-enum { TEXT_CHARS = 1024, SMALL_NETWORK = 1 << 20, MOST_COLUMNS = 1 << 24 };
+enum { SMALL_NETWORK = 1 << 20, MOST_COLUMNS = 1 << 24 };
 
 typedef struct named {
     const char *name;
@@ -193,10 +193,7 @@ static circe_status damaged(const reader *r, const char *what) {
 
 /* The same from the text that is set. */
 static circe_status damaged_by(const reader *r, circe_status status) {
-    char text[TEXT_CHARS];
-    if (status == CIRCE_OK || status == CIRCE_ERR_MEMORY) return status;
-    snprintf(text, sizeof text, "%s", circe_last_error());
-    return damaged(r, text);
+    return status == CIRCE_OK || status == CIRCE_ERR_MEMORY ? status : damaged(r, circe_last_error());
 }
 
 static circe_status check_version(reader *r) {

@@ -12,6 +12,7 @@
  * branch is over before anything is added to the gradient of the shortcut. */
 #include <stdlib.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "train/network_internal.h"
 
@@ -117,25 +118,18 @@ static void plan_segment(planning *p, train_segment *segment) {
 /* No more slots than gradients that are ever needed, of which there are two a segment at most, and the output's. */
 circe_status train_slots_make(train_network *network) {
     int64_t last = network->n_layers - 1, most = 3 * network->n_segments + 1;
-    planning p = {.network = network};
-    circe_status status = CIRCE_OK;
-    p.value = malloc((size_t)network->n_layers * sizeof *p.value);
-    p.holders = calloc((size_t)most, sizeof *p.holders);
+    OWNED int64_t *value = malloc((size_t)network->n_layers * sizeof *value);
+    OWNED int64_t *holders = calloc((size_t)most, sizeof *holders);
+    planning p = {network, value, holders};
     network->slot_numbers = calloc((size_t)most, sizeof *network->slot_numbers);
     network->slots = calloc((size_t)most, sizeof *network->slots);
-    if (p.value == NULL || p.holders == NULL || network->slot_numbers == NULL || network->slots == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for the gradients of a network");
-        goto done;
-    }
+    if (value == NULL || holders == NULL || network->slot_numbers == NULL || network->slots == NULL)
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the gradients of a network");
     for (int64_t l = 0; l < network->n_layers; l++) p.value[l] = -1;
     network->n_slots = 1;
     network->slot_numbers[TRAIN_OUTPUT_SLOT] = train_network_numbers(network, last);
     p.value[last] = TRAIN_OUTPUT_SLOT;
     p.holders[TRAIN_OUTPUT_SLOT] = 1;
     for (int64_t s = network->n_segments - 1; s >= 0; s--) plan_segment(&p, &network->segments[s]);
-
-done:
-    free(p.value);
-    free(p.holders);
-    return status;
+    return CIRCE_OK;
 }

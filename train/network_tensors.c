@@ -291,37 +291,23 @@ static int64_t end_of_body(const train_network *network) {
 
 circe_status train_network_load_body(train_network *network, const char *path) {
     circe_tensor_file *file = NULL;
-    float *params = NULL, *buffers = NULL;
     train_device *device = network->device;
     int64_t end = end_of_body(network);
     if (end == 0)
         return circe_fail(CIRCE_ERR_ARGUMENT, "this network starts with a dense layer: it has no body to load");
-    size_t param_bytes = (size_t)network->n_params * sizeof *params;
-    size_t buffer_bytes = (size_t)network->n_buffers * sizeof *buffers;
-    circe_status status = CIRCE_ERR_MEMORY;
-    params = malloc(param_bytes);
-    buffers = malloc(buffer_bytes + 1);
-    if (params == NULL || buffers == NULL) {
-        circe_fail(CIRCE_ERR_MEMORY, "out of memory for the parameters of a network");
-        goto done;
-    }
+    size_t param_bytes = (size_t)network->n_params * sizeof(float);
+    size_t buffer_bytes = (size_t)network->n_buffers * sizeof(float);
+    OWNED float *params = malloc(param_bytes), *buffers = malloc(buffer_bytes + 1);
+    if (params == NULL || buffers == NULL)
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the parameters of a network");
     device->ops->download(device, params, network->params, param_bytes);
     device->ops->download(device, buffers, network->buffers, buffer_bytes);
-    status = circe_tensor_file_open(device->context, path, &file);
-    if (status != CIRCE_OK) goto done;
+    circe_status status = circe_tensor_file_open(device->context, path, &file);
+    if (status != CIRCE_OK) return status;
     status = read_body(network, file, end, params, buffers);
-    if (status != CIRCE_OK) {
-        char text[1024];
-        snprintf(text, sizeof text, "%s", circe_last_error());
-        circe_fail(status, "%s: %s", path, text);
-        goto done;
-    }
+    circe_tensor_file_close(file);
+    if (status != CIRCE_OK) return circe_fail(status, "%s: %s", path, circe_last_error());
     device->ops->upload(device, network->params, params, param_bytes);
     device->ops->upload(device, network->buffers, buffers, buffer_bytes);
-
-done:
-    circe_tensor_file_close(file);
-    free(buffers);
-    free(params);
-    return status;
+    return CIRCE_OK;
 }

@@ -248,23 +248,18 @@ circe_status synthetic_points_make(const synthetic_scales *scales, const synthet
     circe_status status = joined(sample, &raw);
     if (status != CIRCE_OK) return status;
     int64_t n = sample->n, d_y = sample->y.cols, d_z = sample->z.cols;
-    if (scales->features.cols != raw.cols) {
+    if (scales->features.cols != raw.cols)
         status = circe_fail(CIRCE_ERR_SHAPE, "there are statistics for %lld columns, but the sample has %lld",
                             (long long)scales->features.cols, (long long)raw.cols);
-        goto done;
-    }
-    if (!make_mat(n, raw.cols, CIRCE_FLOAT32, &points->features) || !make_mat(n, 1, CIRCE_FLOAT32, &points->target) ||
-        !make_mat(n, d_y, CIRCE_FLOAT64, &points->y) || !make_mat(n, d_z, CIRCE_FLOAT64, &points->z)) {
+    else if (!make_mat(n, raw.cols, CIRCE_FLOAT32, &points->features) ||
+             !make_mat(n, 1, CIRCE_FLOAT32, &points->target) || !make_mat(n, d_y, CIRCE_FLOAT64, &points->y) ||
+             !make_mat(n, d_z, CIRCE_FLOAT64, &points->z))
         status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld standardised rows", (long long)n);
-        goto done;
-    }
     train_scaler of_y = columns_of(&scales->features, 1, d_y), of_z = columns_of(&scales->features, 1 + d_y, d_z);
-    status = train_scaler_apply(&scales->features, &raw, NULL, n, &points->features);
+    if (status == CIRCE_OK) status = train_scaler_apply(&scales->features, &raw, NULL, n, &points->features);
     if (status == CIRCE_OK) status = train_scaler_apply(&scales->target, &sample->b, NULL, n, &points->target);
     if (status == CIRCE_OK) status = train_scaler_apply(&of_y, &sample->y, NULL, n, &points->y);
     if (status == CIRCE_OK) status = train_scaler_apply(&of_z, &sample->z, NULL, n, &points->z);
-
-done:
     if (status != CIRCE_OK) synthetic_points_free(points);
     free(raw.data);
     return status;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "circe/status.h"
 #include "train/equations.h"
 #include "train/parallel.h"
@@ -107,22 +108,12 @@ circe_status synthetic_vcf(const circe_context *context, const synthetic_model *
     if (at_once > points) at_once = points;
     size_t rows = (size_t)(at_once * draws);
     double sum = 0.0;
-    block b = {.a = malloc(rows * sizeof(double)),
-               .y = malloc(rows * (size_t)j.d_y * sizeof(double)),
-               .z = malloc(rows * (size_t)j.d_z * sizeof(double)),
-               .prediction = malloc(rows * sizeof(double))};
-    if (b.a == NULL || b.y == NULL || b.z == NULL || b.prediction == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for %zu interventions", rows);
-        goto done;
-    }
+    size_t d_y = (size_t)j.d_y, d_z = (size_t)j.d_z;
+    OWNED double *numbers = malloc(rows * (d_y + d_z + 2) * sizeof *numbers);
+    if (numbers == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %zu interventions", rows);
+    block b = {.a = numbers, .prediction = numbers + rows, .y = numbers + 2 * rows, .z = numbers + (2 + d_y) * rows};
     for (int64_t first = 0; status == CIRCE_OK && first < points; first += at_once)
         status = add_block(&j, first, points - first < at_once ? points - first : at_once, predict, user, &b, &sum);
     if (status == CIRCE_OK) *vcf = sum / (double)points;
-
-done:
-    free(b.a);
-    free(b.y);
-    free(b.z);
-    free(b.prediction);
     return status;
 }
