@@ -8,7 +8,6 @@
  * r). Four n by n matrices of scratch; the witness lies where one of them is done with. */
 #include "cuda/batch.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "cuda/lowrank.h"
@@ -21,17 +20,8 @@ enum { MOST_POINTS = 32768 }; /* cuSOLVER counts its scratch in 32 bits */
 circe_status circe__cuda_batch_options(const circe_batch_options **options, circe_batch_options *own) {
     circe_batch_options_init(own);
     if (*options == NULL) *options = own;
-    const circe_batch_options *o = *options;
-    if (!(o->ridge > 0.0) || !isfinite(o->ridge))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "the ridge must be a positive number; it is %g", o->ridge);
-    if (o->tolerance < 0.0 || !(o->tolerance < 1.0))
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "the tolerance must be 0 (what the dtype needs) or between 0 and 1; it is %g", o->tolerance);
-    if (o->method == CIRCE_METHOD_AUTO || o->method == CIRCE_METHOD_LOWRANK || o->method == CIRCE_METHOD_DENSE)
-        return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_ARGUMENT,
-                      "a measure that regresses the batch on itself has the methods auto, lowrank and dense, not %s",
-                      circe_method_name(o->method));
+    circe_status status = circe__check_regression((*options)->ridge, (*options)->method);
+    return status == CIRCE_OK ? circe__check_tolerance((*options)->tolerance) : status;
 }
 
 circe_status circe__cuda_rows_of(circe_cuda *cuda, const circe_mat *mat, const int64_t *index, int64_t n,

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "cuda/lowrank.h"
-#include "measures/smoother.h"
+#include "measures/residuals.h"
 
 typedef struct call {
     circe_gcm_options options;
@@ -293,17 +293,9 @@ static circe_status check_options(circe_cuda *cuda, const circe_kernel *kernel_y
                           "options->holdout must be NULL on a GPU; give z_hat, which circe_cme_mean makes of it");
     if (o->previous_weights != NULL)
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "a GPU takes no weights of rows; leave previous_weights NULL");
-    if (o->regression != CIRCE_GCM_KERNEL && o->regression != CIRCE_GCM_LINEAR)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "regression %d is neither kernel nor linear", (int)o->regression);
-    if (o->combine < CIRCE_GCM_MAX || o->combine > CIRCE_GCM_SUM_OF_SQUARES)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "combine %d is not one of max, logsumexp, squares", (int)o->combine);
-    if (o->combine == CIRCE_GCM_LOGSUMEXP && (!(o->sharpness > 0.0) || !isfinite(o->sharpness)))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "the sharpness must be a positive number; it is %g", o->sharpness);
-    if (is_linear(c)) return CIRCE_OK;
-    circe_status status = circe__cuda_batch_options(&batch, &own);
-    if (status == CIRCE_OK && kernel_y == NULL)
-        status = circe_fail(CIRCE_ERR_ARGUMENT,
-                            "the kernel of y must not be NULL for kernel regression; linear regression needs none");
+    circe_status status = circe__gcm_check(o, kernel_y);
+    if (status != CIRCE_OK || is_linear(c)) return status;
+    status = circe__cuda_batch_options(&batch, &own);
     return status == CIRCE_OK ? circe__cuda_set_kernel(cuda, kernel_y, y->cols, "y", &c->kernel_y) : status;
 }
 

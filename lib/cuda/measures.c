@@ -119,14 +119,7 @@ circe_status circe__cuda_set_kernel(circe_cuda *cuda, const circe_kernel *kernel
 
 static circe_status check_hsic(circe_cuda *cuda, const circe_mat *z, circe_hsic_estimator estimator) {
     circe_status status = circe__cuda_check_mat(cuda, z, "z", 1);
-    if (status != CIRCE_OK) return status;
-    if (estimator != CIRCE_HSIC_BIASED && estimator != CIRCE_HSIC_UNBIASED)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "HSIC estimator %d is neither biased nor unbiased", (int)estimator);
-    int64_t least = estimator == CIRCE_HSIC_UNBIASED ? 4 : 2;
-    if (z->rows >= least) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_SHAPE, "%s HSIC needs at least %lld rows; there %s %lld",
-                      circe_hsic_estimator_name(estimator), (long long)least, z->rows == 1 ? "is" : "are",
-                      (long long)z->rows);
+    return status == CIRCE_OK ? circe__check_hsic(estimator, z->rows) : status;
 }
 
 /* ---- the measures ---------------------------------------------------------------------------------------- */

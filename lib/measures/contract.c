@@ -50,6 +50,12 @@ void circe_batch_options_init(circe_batch_options *options) {
     if (options != NULL) *options = (circe_batch_options){.ridge = 0.01, .method = CIRCE_METHOD_AUTO};
 }
 
+circe_status circe__check_tolerance(double tolerance) {
+    if (tolerance >= 0.0 && tolerance < 1.0) return CIRCE_OK;
+    return circe_fail(CIRCE_ERR_ARGUMENT, "the tolerance must be 0 (what the dtype needs) or between 0 and 1; it is %g",
+                      tolerance);
+}
+
 circe_status circe__begin_batch(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
                                 const circe_mat *z, const circe_batch_options **options, circe_batch_options *own,
                                 const circe_mat *witness) {
@@ -65,12 +71,8 @@ circe_status circe__begin_batch(circe_workspace *workspace, const circe_kernels 
     if (y->rows != z->rows)
         return circe_fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
                           (long long)y->rows, (long long)z->rows);
-    if ((*options)->tolerance < 0.0 || !((*options)->tolerance < 1.0))
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "the tolerance must be 0 (what the dtype needs) or between 0 and 1; it is "
-                          "%g",
-                          (*options)->tolerance);
-    status = circe__check_weights(workspace, y->rows);
+    status = circe__check_tolerance((*options)->tolerance);
+    if (status == CIRCE_OK) status = circe__check_weights(workspace, y->rows);
     if (status != CIRCE_OK || witness == NULL) return status;
     status = circe__check_mat(witness, "witness", 1);
     if (status == CIRCE_OK) status = circe__check_output(witness, y->rows, y->rows, witness->dtype, "witness");

@@ -24,17 +24,8 @@
 #include "measures/measure_parts.h"
 
 const char *circe_estimator_name(circe_estimator estimator) {
-    switch (estimator) {
-        case CIRCE_BIASED:
-            return "biased";
-        case CIRCE_DEBIASED:
-            return "debiased";
-        case CIRCE_CENTERED:
-            return "centered";
-        case CIRCE_USTAT:
-            return "ustat";
-    }
-    return "unknown";
+    return CIRCE__NAME(estimator, [CIRCE_BIASED] = "biased", [CIRCE_DEBIASED] = "debiased",
+                       [CIRCE_CENTERED] = "centered", [CIRCE_USTAT] = "ustat");
 }
 
 circe_status circe__check_estimator(circe_estimator estimator, int64_t n) {
@@ -60,15 +51,6 @@ static double estimator_scale(circe_estimator estimator, int64_t n) {
 
 double circe__product_scale(const circe_workspace *workspace, circe_estimator estimator, int64_t n) {
     return circe__needs_sums(estimator) || workspace->n_weights > 0 ? 1.0 : estimator_scale(estimator, n);
-}
-
-static void zero_diagonal(circe_mat *m) {
-    for (int64_t i = 0; i < m->rows; i++) {
-        if (m->dtype == CIRCE_FLOAT32)
-            ((float *)m->data)[i * m->ld + i] = 0.0f;
-        else
-            ((double *)m->data)[i * m->ld + i] = 0.0;
-    }
 }
 
 /* ---- with weights ------------------------------------------------------------------------------------------------ */
@@ -163,7 +145,7 @@ bool circe__estimator_shift(circe_workspace *workspace, circe_estimator estimato
     }
     double B = (double)n, total = 0.0;
     bool ustat = estimator == CIRCE_USTAT;
-    if (estimator == CIRCE_DEBIASED) zero_diagonal(Q);
+    for (int64_t i = 0; estimator == CIRCE_DEBIASED && i < n; i++) circe__set(Q, i, i, 0.0);
     if (!circe__needs_sums(estimator)) return false;
     for (int64_t i = 0; i < n; i++) {
         if (ustat) sums[i] -= diagonal != NULL ? diagonal[i] : circe__at(Q, i, i);

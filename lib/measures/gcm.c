@@ -63,7 +63,7 @@ static circe_status check_rows(const circe_mat *mat, const char *name, int64_t n
                       name, (long long)mat->rows);
 }
 
-static circe_status check_options(const circe_gcm_options *o, const circe_kernel *kernel_y) {
+circe_status circe__gcm_check(const circe_gcm_options *o, const circe_kernel *kernel_y) {
     if (o->regression != CIRCE_GCM_KERNEL && o->regression != CIRCE_GCM_LINEAR)
         return circe_fail(CIRCE_ERR_ARGUMENT, "regression %d is neither kernel nor linear", (int)o->regression);
     if (o->combine < CIRCE_GCM_MAX || o->combine > CIRCE_GCM_SUM_OF_SQUARES)
@@ -74,9 +74,7 @@ static circe_status check_options(const circe_gcm_options *o, const circe_kernel
     if (kernel_y == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "the kernel of y must not be NULL for kernel regression; linear regression needs none");
-    if (o->batch.tolerance >= 0.0 && o->batch.tolerance < 1.0) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_ARGUMENT, "the tolerance must be 0 (what the dtype needs) or between 0 and 1; it is %g",
-                      o->batch.tolerance);
+    return circe__check_tolerance(o->batch.tolerance);
 }
 
 static circe_status check_previous(const circe_gcm_options *o, int64_t cols_x, int64_t cols_y) {
@@ -105,7 +103,7 @@ static circe_status check_inputs(const gcm *g) {
     if (status == CIRCE_OK) status = circe__check_weights(res->workspace, res->mat_x->rows);
     if (status == CIRCE_OK) status = check_rows(res->mat_y, "y", res->mat_x->rows);
     if (status == CIRCE_OK) status = check_rows(res->mat_z, "z", res->mat_x->rows);
-    if (status == CIRCE_OK) status = check_options(&g->options, res->kernel_y);
+    if (status == CIRCE_OK) status = circe__gcm_check(&g->options, res->kernel_y);
     if (status == CIRCE_OK) status = check_previous(&g->options, res->mat_x->cols, res->mat_y->cols);
     if (status != CIRCE_OK || g->options.holdout == NULL) return status;
     int64_t cols = g->options.holdout->info.dim_z;
@@ -292,11 +290,7 @@ static void run_write(void *user, int64_t first, int64_t end) {
     for (int64_t i = first; i < end; i++)
         for (int64_t c = 0; c < x->cols; c++) {
             double value = w->gradient[i * x->cols + c] * x->unit[c] * (w->root != NULL ? w->root[i] : 1.0);
-            value = value > most ? most : value < -most ? -most : value;
-            if (grad->dtype == CIRCE_FLOAT32)
-                ((float *)grad->data)[i * grad->ld + c] = (float)value;
-            else
-                ((double *)grad->data)[i * grad->ld + c] = value;
+            circe__set(grad, i, c, value > most ? most : value < -most ? -most : value);
         }
 }
 
@@ -393,8 +387,7 @@ circe_status circe_measure_gcm(circe_workspace *workspace, const circe_kernel *k
         *value = combine(&g);
         if (grad != NULL) status = backward(&g, grad);
     }
-    status = circe__threads_finish(previous, status);
-    return status;
+    return circe__threads_finish(previous, status);
 }
 
 circe_status circe_gcm_table(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *x,

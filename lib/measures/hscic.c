@@ -291,8 +291,7 @@ static circe_status hscic_witness(circe_workspace *workspace, const circe_kernel
                                   const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
     int previous = circe__threads_begin(workspace->context);
     circe_status status = hscic_work(workspace, kernels, y, z, options, witness);
-    status = circe__threads_finish(previous, status);
-    return status;
+    return circe__threads_finish(previous, status);
 }
 
 static circe_status holdout_witness(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
@@ -307,8 +306,7 @@ static circe_status holdout_witness(circe_workspace *workspace, const circe_cme 
     int previous = circe__threads_begin(workspace->context);
     status = smooth_y(workspace, cme->kernel_y, y, options, witness->dtype, &smoother);
     if (status == CIRCE_OK) status = hscic_from_gram(workspace, &smoother, K, witness);
-    status = circe__threads_finish(previous, status);
-    return status;
+    return circe__threads_finish(previous, status);
 }
 
 circe_status circe_witness_hscic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,

@@ -10,13 +10,17 @@
 #include "core/settings.h"
 
 const char *circe_hsic_estimator_name(circe_hsic_estimator estimator) {
-    switch (estimator) {
-        case CIRCE_HSIC_BIASED:
-            return "biased";
-        case CIRCE_HSIC_UNBIASED:
-            return "ustat";
-    }
-    return "unknown";
+    return CIRCE__NAME(estimator, [CIRCE_HSIC_BIASED] = "biased", [CIRCE_HSIC_UNBIASED] = "ustat");
+}
+
+circe_status circe__check_hsic(circe_hsic_estimator estimator, int64_t rows) {
+    if (estimator != CIRCE_HSIC_BIASED && estimator != CIRCE_HSIC_UNBIASED)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "HSIC estimator %d is neither biased nor ustat", (int)estimator);
+    int64_t least = estimator == CIRCE_HSIC_UNBIASED ? 4 : 2;
+    if (rows >= least) return CIRCE_OK;
+    return circe_fail(CIRCE_ERR_SHAPE, "%s HSIC needs at least %lld rows; there %s %lld",
+                      circe_hsic_estimator_name(estimator), (long long)least, rows == 1 ? "is" : "are",
+                      (long long)rows);
 }
 
 static circe_status check_hsic(const circe_workspace *workspace, circe_hsic_estimator estimator,
@@ -25,14 +29,7 @@ static circe_status check_hsic(const circe_workspace *workspace, circe_hsic_esti
     if (status == CIRCE_OK) status = circe__check_weights(workspace, z->rows);
     if (status != CIRCE_OK) return status;
     if (kernel_z == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "the kernel of z must not be NULL");
-    if (estimator != CIRCE_HSIC_BIASED && estimator != CIRCE_HSIC_UNBIASED)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "HSIC estimator %d is neither biased nor ustat", (int)estimator);
-    int64_t least = estimator == CIRCE_HSIC_UNBIASED ? 4 : 2, rows = circe__counted(workspace, z->rows);
-    if (rows < least)
-        return circe_fail(CIRCE_ERR_SHAPE, "%s HSIC needs at least %lld rows; there %s %lld",
-                          circe_hsic_estimator_name(estimator), (long long)least, rows == 1 ? "is" : "are",
-                          (long long)rows);
-    return CIRCE_OK;
+    return circe__check_hsic(estimator, circe__counted(workspace, z->rows));
 }
 
 static circe_status hsic_weights(circe_workspace *workspace, const circe_kernel *kernel_z, const circe_mat *z,

@@ -269,9 +269,8 @@ circe_status circe_measure_kpc(circe_workspace *workspace, const circe_kernels *
     if (status != CIRCE_OK) return status;
     int previous = circe__threads_begin(workspace->context);
     status = circe__normalized_y(&m, &S_y);
-    if (status == CIRCE_OK) status = circe__normalized_zy(&m, &S_yz);
+    if (status == CIRCE_OK) status = circe__normalized_pair(&m, false, &S_yz);
     if (status == CIRCE_OK)
         status = S_y.dense || S_yz.dense ? kpc_dense(&m, &S_y, &S_yz) : kpc_lowrank(&m, &S_y, &S_yz);
-    status = circe__threads_finish(previous, status);
-    return status;
+    return circe__threads_finish(previous, status);
 }

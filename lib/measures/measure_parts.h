@@ -8,6 +8,12 @@
 /* Checks that the estimator exists and that n points are enough for it. */
 circe_status circe__check_estimator(circe_estimator estimator, int64_t n);
 
+/* The same of HSIC's. */
+circe_status circe__check_hsic(circe_hsic_estimator estimator, int64_t rows);
+
+/* Of what low rank leaves out: 0, or less than 1. */
+circe_status circe__check_tolerance(double tolerance);
+
 /* Q as the loops write it: times `scale`, with its row sums where they are needed. */
 bool circe__needs_sums(circe_estimator estimator);
 double circe__product_scale(const circe_workspace *workspace, circe_estimator estimator, int64_t n);

@@ -22,8 +22,8 @@ typedef struct regressions {
 } regressions;
 
 static circe_status make_regressions(const circe__normalized *m, regressions *R) {
-    circe_status status = circe__normalized_xy(m, &R->x);
-    if (status == CIRCE_OK) status = circe__normalized_zy(m, &R->z);
+    circe_status status = circe__normalized_pair(m, true, &R->x);
+    if (status == CIRCE_OK) status = circe__normalized_pair(m, false, &R->z);
     if (status == CIRCE_OK) status = circe__normalized_y(m, &R->y);
     return status;
 }
@@ -134,6 +134,5 @@ circe_status circe_measure_nocco(circe_workspace *workspace, const circe_kernels
     int previous = circe__threads_begin(workspace->context);
     status = make_regressions(&m, &R);
     if (status == CIRCE_OK) status = R.z.dense ? nocco_dense(&m, &R) : nocco_lowrank(&m, &R);
-    status = circe__threads_finish(previous, status);
-    return status;
+    return circe__threads_finish(previous, status);
 }

@@ -29,11 +29,7 @@ static circe_status check_variable(circe_workspace *workspace, const circe_kerne
 static circe_status check_options(const circe_normalized_options *options) {
     if (!(options->epsilon > 0.0) || !isfinite(options->epsilon))
         return circe_fail(CIRCE_ERR_ARGUMENT, "epsilon is %g; it must be a positive number", options->epsilon);
-    if (!(options->tolerance >= 0.0 && options->tolerance < 1.0))
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "the tolerance must be 0 (what the dtype needs) or between 0 and 1; it is %g",
-                          options->tolerance);
-    return CIRCE_OK;
+    return circe__check_tolerance(options->tolerance);
 }
 
 /* The tolerance of low rank. It does not grow with a large epsilon, because 1e-12 already costs little. */
@@ -71,20 +67,13 @@ circe_status circe__normalized_y(const circe__normalized *m, circe__smoother *sm
     return circe__smoother_make(m->workspace, CIRCE__SLOT_SMOOTHER_Y, &points, &m->how, "y", smoother);
 }
 
-circe_status circe__normalized_xy(const circe__normalized *m, circe__smoother *smoother) {
+circe_status circe__normalized_pair(const circe__normalized *m, bool of_x, circe__smoother *smoother) {
     circe__points points;
-    circe_status status = circe__points_join(m->workspace, CIRCE__SLOT_POINTS_A, m->kernels->x, m->x, "x",
-                                             m->kernels->y, m->y, "y", &points);
+    circe_status status = circe__points_join(m->workspace, CIRCE__SLOT_POINTS_A, of_x ? m->kernels->x : m->kernels->z,
+                                             of_x ? m->x : m->z, of_x ? "x" : "z", m->kernels->y, m->y, "y", &points);
     if (status != CIRCE_OK) return status;
-    return circe__smoother_make(m->workspace, CIRCE__SLOT_SMOOTHER_X, &points, &m->how, "(x, y)", smoother);
-}
-
-circe_status circe__normalized_zy(const circe__normalized *m, circe__smoother *smoother) {
-    circe__points points;
-    circe_status status = circe__points_join(m->workspace, CIRCE__SLOT_POINTS_A, m->kernels->z, m->z, "z",
-                                             m->kernels->y, m->y, "y", &points);
-    if (status != CIRCE_OK) return status;
-    return circe__smoother_make(m->workspace, CIRCE__SLOT_SMOOTHER_Z, &points, &m->how, "(z, y)", smoother);
+    return circe__smoother_make(m->workspace, of_x ? CIRCE__SLOT_SMOOTHER_X : CIRCE__SLOT_SMOOTHER_Z, &points, &m->how,
+                                of_x ? "(x, y)" : "(z, y)", smoother);
 }
 
 circe_status circe__normalized_nothing(const circe__normalized *m) {

@@ -19,10 +19,9 @@ circe_status circe__normalized_begin(circe_workspace *workspace, const circe_ker
                                      const circe_mat *y, const circe_mat *z, const circe_normalized_options *options,
                                      double *value, circe_mat *grad, circe__normalized *m);
 
-/* The regression on y in the slot SMOOTHER_Y; on the pair (x, y) in SMOOTHER_X; on (z, y) in SMOOTHER_Z. */
+/* The regression on y in the slot SMOOTHER_Y; on the pair (x, y) in SMOOTHER_X, or on (z, y) in SMOOTHER_Z. */
 circe_status circe__normalized_y(const circe__normalized *m, circe__smoother *smoother);
-circe_status circe__normalized_xy(const circe__normalized *m, circe__smoother *smoother);
-circe_status circe__normalized_zy(const circe__normalized *m, circe__smoother *smoother);
+circe_status circe__normalized_pair(const circe__normalized *m, bool of_x, circe__smoother *smoother);
 
 /* value 0, and a gradient of zeros if one is requested. */
 circe_status circe__normalized_nothing(const circe__normalized *m);

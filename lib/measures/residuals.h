@@ -28,6 +28,9 @@ typedef struct circe__residuals {
     circe__smoother batch; /* S of the batch, in the slot SMOOTHER_Y, where x or z is regressed on it */
 } circe__residuals;
 
+/* Refuses options of GCM that are wrong, and kernel regression without a kernel. */
+circe_status circe__gcm_check(const circe_gcm_options *options, const circe_kernel *kernel_y);
+
 /* Uses the slots Y, ZETA, FEATURES_Y, POINTS_A and _B, GRAM_X, TILES, FACTOR, FACTORS and those of smoothers. */
 circe_status circe__residuals_make(circe__residuals *g);
 

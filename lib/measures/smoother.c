@@ -329,17 +329,20 @@ static circe_status make_lowrank(circe_workspace *workspace, circe__slot slot, d
     return CIRCE_OK;
 }
 
+circe_status circe__check_regression(double ridge, circe_method method) {
+    if (!(ridge > 0.0) || !isfinite(ridge))
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the ridge must be a positive number; it is %g", ridge);
+    if (method == CIRCE_METHOD_AUTO || method == CIRCE_METHOD_LOWRANK || method == CIRCE_METHOD_DENSE) return CIRCE_OK;
+    return circe_fail(CIRCE_ERR_ARGUMENT,
+                      "a measure that regresses the batch on itself has the methods auto, lowrank and dense, not %s",
+                      circe_method_name(method));
+}
+
 circe_status circe__smoother_make(circe_workspace *workspace, circe__slot slot, const circe__points *points,
                                   const circe__smoother_options *options, const char *name, circe__smoother *smoother) {
     int64_t n = points->mat.rows;
-    if (!(options->ridge > 0.0) || !isfinite(options->ridge))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "the ridge must be a positive number; it is %g", options->ridge);
-    if (options->method != CIRCE_METHOD_AUTO && options->method != CIRCE_METHOD_LOWRANK &&
-        options->method != CIRCE_METHOD_DENSE)
-        return circe_fail(
-            CIRCE_ERR_ARGUMENT,
-            "a measure that regresses the batch on itself has the methods auto, lowrank and dense, not %s",
-            circe_method_name(options->method));
+    circe_status status = circe__check_regression(options->ridge, options->method);
+    if (status != CIRCE_OK) return status;
     bool automatic = options->method == CIRCE_METHOD_AUTO;
     int64_t most = automatic ? circe__max(n / SMALLEST_RATIO, 1) : n;
     bool small = automatic && n <= DENSE_ROWS && !has_few_columns(points, most);
@@ -347,8 +350,7 @@ circe_status circe__smoother_make(circe_workspace *workspace, circe__slot slot, 
         return make_dense(workspace, slot, points, options, name, smoother);
     forget_means(points, options->centered);
     circe__factored result = {0};
-    circe_status status =
-        factor_upto(workspace, points, options->tolerance, 1e-6 * options->ridge, most, automatic, name, &result);
+    status = factor_upto(workspace, points, options->tolerance, 1e-6 * options->ridge, most, automatic, name, &result);
     if (status != CIRCE_OK) return status;
     if (options->ridge < least_ridge(result.trace))
         return refuse_ridge(options->ridge, least_ridge(result.trace), name);

@@ -30,6 +30,9 @@ typedef struct circe__smoother_options {
     double tolerance; /* of low rank: what a factor may leave out of the trace, and S of its eigenvalues (up to 1) */
 } circe__smoother_options;
 
+/* Refuses a ridge that is not a positive number, and methods of other fits. */
+circe_status circe__check_regression(double ridge, circe_method method);
+
 /* Low rank: S = P P' with P (n, rank), P'P = diag(t). Dense: P is S itself (n, n) and t is NULL. */
 typedef struct circe__smoother {
     int64_t n, rank;

@@ -79,13 +79,7 @@ static circe_status top_pair(const circe_context *context, int64_t n, int64_t ra
 
 static void rank_one_witness(const double *w, double scale, circe_mat *witness) {
     for (int64_t i = 0; i < witness->rows; i++)
-        for (int64_t j = 0; j <= i; j++) {
-            double g = scale * w[i] * w[j];
-            if (witness->dtype == CIRCE_FLOAT32)
-                ((float *)witness->data)[i * witness->ld + j] = (float)g;
-            else
-                ((double *)witness->data)[i * witness->ld + j] = g;
-        }
+        for (int64_t j = 0; j <= i; j++) circe__set(witness, i, j, scale * w[i] * w[j]);
 }
 
 static circe_status spectral_gradient(circe_workspace *workspace, const circe_kernel *kernel_x, const circe_mat *x,
@@ -140,6 +134,5 @@ circe_status circe_measure_circe_spectral(circe_workspace *workspace, const circ
         if (rank == 0) memset(s.w, 0, (size_t)n * sizeof *s.w);
         if (grad != NULL) status = spectral_gradient(workspace, kernel_x, x, s.w, lambda, grad);
     }
-    status = circe__threads_finish(previous, status);
-    return status;
+    return circe__threads_finish(previous, status);
 }

@@ -110,11 +110,11 @@ static void check_kinds(const sample *s, const bool *dense) {
     circe__smoother smoother;
     double value;
     assert_ok(circe__normalized_begin(s->workspace, &s->kernels, &s->x, &s->y, &s->z, &s->options, &value, NULL, &m));
-    assert_ok(circe__normalized_xy(&m, &smoother));
+    assert_ok(circe__normalized_pair(&m, true, &smoother));
     assert_int_equal(smoother.dense, dense[0]);
     assert_ok(circe__normalized_y(&m, &smoother));
     assert_int_equal(smoother.dense, dense[1]);
-    assert_ok(circe__normalized_zy(&m, &smoother));
+    assert_ok(circe__normalized_pair(&m, false, &smoother));
     assert_int_equal(smoother.dense, dense[2]);
 }
 
