@@ -99,6 +99,5 @@ circe_status circe_cme_rff_step(circe_cme *cme, int64_t step) {
     if (step < 0) return circe_fail(CIRCE_ERR_ARGUMENT, "step is %lld; steps count from 0", (long long)step);
     int previous = circe__threads_begin(cme->context);
     circe__rff_step(cme->context, cme->rff, step);
-    circe__threads_end(previous);
-    return CIRCE_OK;
+    return circe__threads_finish(previous, CIRCE_OK);
 }

@@ -341,7 +341,7 @@ circe_status circe_cme_load(circe_context *context, const char *path, circe_cme 
         int previous = circe__threads_begin(context);
         status = read_model(&r, made);
         if (status == CIRCE_OK) status = circe__curves_make(made);
-        circe__threads_end(previous);
+        status = circe__threads_finish(previous, status);
     }
     circe_tensor_file_close(r.file);
     if (status == CIRCE_OK)

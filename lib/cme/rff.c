@@ -146,7 +146,7 @@ static void redraw(const circe_context *context, circe__rff *rff, int64_t draw) 
     algebra->gemm(1, 0, rff->rank_z, k, M, 1.0, rff->solved_z, rff->rank_z, rff->Ry, k, 0.0, rff->N, k);
     apply_inverse(context, rff, rff->Ry, k);
     algebra->gemm(1, 0, k, k, M, 1.0, rff->Ry, k, rff->Rz, k, 0.0, rff->W1, k);
-    rff->draw = draw;
+    rff->draw = circe__stopped() ? -1 : draw; /* products that were stopped are not there */
 }
 
 void circe__rff_step(const circe_context *context, circe__rff *rff, int64_t step) {

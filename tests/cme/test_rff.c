@@ -211,5 +211,42 @@ static void measure_uses_the_features(void **state) {
     assert_near(value, debiased, 1e-11, fabs(biased));
 }
 
+/* Stops long work, and nothing that has stages. */
+static int stop_work(void *user, const char *stage, int64_t done, int64_t total) {
+    (void)done, (void)total;
+    return *(const bool *)user && strcmp(stage, "working") == 0;
+}
+
+/* A redraw that the caller stops half-way says so, in a step and in loading a model, and is made again by the next
+ * step. 2,000 rows by 1,024 features are more than one step of a product, and take longer than it is until the caller
+ * is asked. */
+static void stopped_redraw(void **state) {
+    (void)state;
+    enum { ROWS = 2000, POOL = 512 };
+    bool stop = false;
+    circe_context_options context_options;
+    circe_context_options_init(&context_options);
+    context_options.threads = 1;
+    context_options.progress = stop_work;
+    context_options.progress_user = &stop;
+    circe_context *context = test_context_with(&context_options);
+    data holdout = points(61, ROWS), batch = points(63, BATCH);
+    circe_cme_options options = rff_options(POOL, 8, 1, 7);
+    circe_cme *cme = test_fit(context, &holdout.y, &holdout.z, "gaussian(1)", "gaussian(1)", &options), *again = NULL;
+    circe_mat whole = gram_at(context, cme, &batch, 1);
+    assert_ok(circe_cme_rff_step(cme, 0));
+    stop = true;
+    assert_refused(circe_cme_rff_step(cme, 1), CIRCE_ERR_CANCELLED, "cancelled by the caller");
+    stop = false;
+    circe_mat after = gram_at(context, cme, &batch, 1);
+    assert_memory_equal(after.data, whole.data, BATCH * BATCH * sizeof(double));
+    const char *path = test_path("stopped.safetensors");
+    assert_ok(circe_cme_save(cme, path));
+    stop = true;
+    assert_refused(circe_cme_load(context, path, &again), CIRCE_ERR_CANCELLED, "cancelled by the caller");
+    assert_null(again);
+}
+
 TEST_MAIN("rff", TEST(converges_gaussian), TEST(converges_laplace), TEST(pure_function_of_step),
-          TEST(redraws_every_L_steps), TEST(subset_of_the_pool), TEST(refusals), TEST(measure_uses_the_features))
+          TEST(redraws_every_L_steps), TEST(subset_of_the_pool), TEST(refusals), TEST(measure_uses_the_features),
+          TEST(stopped_redraw))
