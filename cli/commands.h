@@ -1,6 +1,5 @@
 /* The commands. Each prints what is wrong itself and returns the exit status. */
-#ifndef CLI_COMMANDS_H
-#define CLI_COMMANDS_H
+#pragma once
 
 #include "cli/common/parse.h"
 
@@ -15,5 +14,3 @@ int cmd_experiment_run(const args *arguments);
 int cmd_data(const args *arguments);
 int cmd_demo(const args *arguments);
 int cmd_bench(const args *arguments);
-
-#endif

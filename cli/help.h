@@ -1,6 +1,5 @@
 /* Help, man pages, the reference on the site and shell completions: renderings of the table of spec.c. */
-#ifndef CLI_HELP_H
-#define CLI_HELP_H
+#pragma once
 
 #include <stdio.h>
 
@@ -34,5 +33,3 @@ int reference_write_all(const char *directory);
 
 void completion_bash(FILE *out);
 void completion_zsh(FILE *out);
-
-#endif

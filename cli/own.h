@@ -1,7 +1,6 @@
 /* The options that belong to a command and not to its job: how the machine is used, and what is printed. One struct for
  * all commands; each takes some of its rows. */
-#ifndef CLI_OWN_H
-#define CLI_OWN_H
+#pragma once
 
 #include "circe/options.h"
 
@@ -20,5 +19,3 @@ typedef struct own_options {
 
 extern const circe_schema own_fit, own_measure, own_test, own_audit, own_train, own_predict, own_experiment,
     own_experiment_run, own_data, own_demo, own_bench, own_help;
-
-#endif

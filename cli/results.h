@@ -1,6 +1,5 @@
 /* Results as people read them, on standard output. */
-#ifndef CLI_RESULTS_H
-#define CLI_RESULTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ void tests_result_text(const circe_tests_result *r, bool quiet);
 
 /* `folder` has the report. */
 void audit_text(const circe_audit_result *result, const char *folder, bool quiet);
-
-#endif

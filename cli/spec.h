@@ -1,7 +1,6 @@
 /* The commands and their texts. Their options are rows: those of the job (circe/options.h) and those of the command
  * itself (cli/own.h). The parser, the help, the man pages and the shell completions are all made from these. */
-#ifndef CLI_SPEC_H
-#define CLI_SPEC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ size_t spec_find_row(const spec_command *command, const char *name, size_t lengt
 
 /* The words a command's positional argument may be, with what each means; returns how many (at most `limit`). */
 size_t spec_argument_words(const spec_command *command, const char **words, const char **meanings, size_t limit);
-
-#endif

@@ -1,6 +1,5 @@
 /* Arrays of .npy and .npz files, piece by piece: for readers of more than tables. */
-#ifndef IO_ARRAYS_H
-#define IO_ARRAYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,5 +77,3 @@ const char *io_member_name(const io_member *member); /* "PATH:MEMBER" */
 circe_status io_member_read(io_member *member, void *to, uint64_t bytes);
 circe_status io_member_end(io_member *member);
 void io_member_close(io_member *member);
-
-#endif

@@ -1,6 +1,5 @@
 /* Columns of one table, by their names: of a file, or in memory. */
-#ifndef IO_COLUMN_TABLE_H
-#define IO_COLUMN_TABLE_H
+#pragma once
 
 #include "io/inputs.h"
 
@@ -33,5 +32,3 @@ bool column_is_boolean(const column_table *table, int64_t col);
 
 /* All rows have the same value. */
 bool column_is_constant(const column_table *table, int64_t col);
-
-#endif

@@ -1,7 +1,6 @@
 /* Internals of the reader of delimited text, which cuts the text into windows, and windows into stretches of whole
  * rows. */
-#ifndef CIRCE_IO_CSV_H
-#define CIRCE_IO_CSV_H
+#pragma once
 
 #include "io/io_parts.h"
 
@@ -97,5 +96,3 @@ void io__rows_free(const io__layout *layout, io__rows *rows);
  * Returns where it ends. NULL if no number begins here, or if this function cannot decide the nearest double: more than
  * 19 significant digits, a power of ten beyond 64, a tie too close to call. The caller then uses a slower method. */
 const char *io__decimal(const char *at, const char *end, double *value);
-
-#endif

@@ -1,7 +1,6 @@
 /* Turns columns of text into numbers, one input per category. The model keeps the categories, so that later tables get
  * the same inputs. */
-#ifndef IO_ENCODING_H
-#define IO_ENCODING_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -32,5 +31,3 @@ circe_status encoding_apply(const encoding *e, const column_table *table, const 
 cJSON *encoding_json(const encoding *e);
 /* false: the JSON is none of an encoding. */
 bool encoding_parse(const cJSON *json, encoding *out);
-
-#endif

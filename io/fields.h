@@ -1,7 +1,6 @@
 /* Describes structs by a table of their fields, which are read from YAML, written as JSON and read back. So the name
  * and type of a field are defined once. Every error names file, line and key, and what would be right. */
-#ifndef IO_FIELDS_H
-#define IO_FIELDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -109,5 +108,3 @@ const char *io_json_text(io_json_reader *reader, const cJSON *object, const char
 
 /* The struct starts as the table's init makes it. */
 void io_fields_get(io_json_reader *reader, const cJSON *object, const io_fields *table, void *part);
-
-#endif

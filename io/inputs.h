@@ -1,6 +1,5 @@
 /* Reads the variables x, y and z that the options name, checks them, and makes their rows consistent. */
-#ifndef IO_INPUTS_H
-#define IO_INPUTS_H
+#pragma once
 
 #include "circe/circe.h"
 #include "circe/job.h"
@@ -105,5 +104,3 @@ int64_t input_n_categories(const input *in, int64_t column);
 
 /* The file it came from, for messages. */
 const char *input_source(const input *in);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shared by the readers: error texts, arrays on their way into a table, lists of names. */
-#ifndef CIRCE_IO_INTERNAL_H
-#define CIRCE_IO_INTERNAL_H
+#pragma once
 
 #include "io/arrays.h"
 #include "io/io.h"
@@ -160,5 +159,3 @@ struct circe__mapped;
 
 /* The bytes of a table of text, which may be in Latin-1, as UTF-8: names are then the same everywhere. */
 circe_status io__file_to_utf8(struct circe__mapped *file, const char *name);
-
-#endif

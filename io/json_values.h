@@ -1,6 +1,5 @@
 /* JSON through cJSON, with numbers of 17 significant digits, enough to read back the same double. */
-#ifndef IO_JSON_VALUES_H
-#define IO_JSON_VALUES_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -21,5 +20,3 @@ cJSON *json_item(cJSON *list);
 
 /* As text in UTF-8, in lines or in one, to be freed; NULL: no memory. */
 char *json_utf8(const cJSON *object, bool lines);
-
-#endif

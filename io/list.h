@@ -1,6 +1,5 @@
 /* Lists of names as the command line writes them: a,b,"c,d". */
-#ifndef IO_LIST_H
-#define IO_LIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ char **name_list_block(const name_list *list);
 
 /* The list as name_list_split reads it; to be freed. */
 char *name_list_join(const name_list *list);
-
-#endif

@@ -1,6 +1,5 @@
 /* Reading columns of a table in memory, as a file of the same cells would be read. */
-#ifndef IO_MEMORY_TABLE_H
-#define IO_MEMORY_TABLE_H
+#pragma once
 
 #include "circe/job.h"
 #include "io/io.h"
@@ -15,5 +14,3 @@ circe_status memory_table_read(const circe_table *table, const name_list *wanted
 /* The same with the names as an option lists them; one that is there as it stands needs no quotes. */
 circe_status memory_table_select(const circe_table *table, const char *option, const char *columns,
                                  const io_reading *how, io_table *out);
-
-#endif

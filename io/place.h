@@ -2,8 +2,7 @@
  *
  * A plain file is read where it is. A pipe can be read only once, and a gzip file cannot be read in pieces, so both are
  * first copied into an in-memory file and are plain files from then on. */
-#ifndef IO_PLACE_H
-#define IO_PLACE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,5 +24,3 @@ bool io_is_standard_input(const char *source);
 
 /* From now on, keeps the contents of pipes for later readers, in a program that reads its input only once. */
 void io_keep_pipes(void);
-
-#endif

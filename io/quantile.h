@@ -1,6 +1,5 @@
 /* Quantiles of times. */
-#ifndef IO_QUANTILE_H
-#define IO_QUANTILE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -8,5 +7,3 @@ void quantile_sort(double *values, int64_t n);
 
 /* The quantile q in [0, 1] of sorted values, interpolated linearly between neighbours. */
 double quantile_at(const double *sorted, int64_t n, double q);
-
-#endif

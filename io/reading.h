@@ -1,6 +1,5 @@
 /* How a job reads the cells of its tables, according to its options. */
-#ifndef IO_READING_H
-#define IO_READING_H
+#pragma once
 
 #include "io/io.h"
 #include "io/list.h"
@@ -39,5 +38,3 @@ void reading_free(reading *r);
 /* After reading: which items of --categories were found, as flags (items) that the caller frees; NULL: there are no
  * items. */
 bool *reading_met(const reading *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* "Did you mean": finds the nearest correct word. */
-#ifndef IO_SUGGEST_H
-#define IO_SUGGEST_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ circe_status suggest_refuse(const char *kind, const char *name, const char *usag
 
 /* The index of a text among the words "a|b|c", or -1. */
 int io_word_index(const char *words, const char *text);
-
-#endif

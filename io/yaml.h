@@ -1,6 +1,5 @@
 /* Settings files: YAML as a tree whose nodes know their lines, so that every error can name one. */
-#ifndef IO_YAML_H
-#define IO_YAML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ const io_yaml_node *io_yaml_find(const io_yaml_node *mapping, const char *key);
 /* Fails with CIRCE_ERR_FORMAT: "FILE, line N, key 'KEY': TEXT", without the key if it is NULL. */
 circe_status io_yaml_refuse(const io_yaml *file, int64_t line, const char *key, const char *format, ...)
     CIRCE_PRINTF(4, 5);
-
-#endif

@@ -1,6 +1,5 @@
 /* The report of an audit while it is being written. */
-#ifndef JOBS_AUDIT_PAGE_H
-#define JOBS_AUDIT_PAGE_H
+#pragma once
 
 #include "jobs/audit_parts.h"
 #include "report/cells.h"
@@ -49,5 +48,3 @@ void audit_add_estimate(cells *list, const circe_audit_estimate *e);
 
 /* FOLDER/results.csv */
 circe_status audit_write_csv(const circe_audit_result *r, const char *folder);
-
-#endif

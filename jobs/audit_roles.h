@@ -1,6 +1,5 @@
 /* The columns of an audit by their roles. */
-#ifndef JOBS_AUDIT_ROLES_H
-#define JOBS_AUDIT_ROLES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ typedef struct audit_roles {
 circe_status audit_roles_find(const circe_audit_options *options, const audit_model *made, bool joint,
                               audit_roles *roles);
 void audit_roles_free(audit_roles *roles);
-
-#endif

@@ -1,6 +1,5 @@
 /* What a result says about columns that are not plain numbers. */
-#ifndef JOBS_COLUMNS_H
-#define JOBS_COLUMNS_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -17,5 +16,3 @@ void json_columns(cJSON *object, const circe_columns *columns);
 
 /* Why it is categories: "no cell is a number". */
 const char *columns_because(const circe_column *column);
-
-#endif

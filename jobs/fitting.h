@@ -1,6 +1,5 @@
 /* The conditional mean of z given y from options: shared by fit and measure. */
-#ifndef JOBS_FITTING_H
-#define JOBS_FITTING_H
+#pragma once
 
 #include "circe/circe.h"
 #include "io/inputs.h"
@@ -41,5 +40,3 @@ circe_status fitting_hint(circe_status status);
 
 /* Notes on variables that are constant: the measure is then defined, but says nothing. */
 void fitting_note_constant(const input *in, notes *warnings);
-
-#endif

@@ -1,6 +1,5 @@
 /* Chooses gamma from the error and the dependence that were found with each. */
-#ifndef JOBS_GAMMA_CHOICE_H
-#define JOBS_GAMMA_CHOICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ double gamma_take(gamma_point *points, int64_t n, const gamma_rules *rules, bool
 
 /* Two digits, so that people can repeat it. */
 double gamma_rounded(double gamma);
-
-#endif

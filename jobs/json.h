@@ -1,6 +1,5 @@
 /* Parts of results as JSON. */
-#ifndef JOBS_JSON_H
-#define JOBS_JSON_H
+#pragma once
 
 #include "circe/circe.h"
 #include "circe/job.h"
@@ -16,5 +15,3 @@ void json_loo(cJSON *object, const circe_cme *cme);
 
 /* As text in lines; deletes the object. NULL, with the thread's error: no memory. */
 char *json_text(cJSON *object);
-
-#endif

@@ -1,6 +1,5 @@
 /* Kernels as the options describe them, with column names and defaults resolved. */
-#ifndef JOBS_KERNELS_H
-#define JOBS_KERNELS_H
+#pragma once
 
 #include "circe/circe.h"
 #include "io/inputs.h"
@@ -41,5 +40,3 @@ int64_t kernel_widths(const circe_kernel *kernel, double *widths, int64_t limit)
 
 /* The text of a kernel with widths of 5 digits, as "gaussian(0.70951)"; or any text with numbers in parentheses. */
 const char *kernel_short_text(const char *text, char *out, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* With what a job computes, for its reports. */
-#ifndef JOBS_MACHINE_H
-#define JOBS_MACHINE_H
+#pragma once
 
 #include "circe/context.h"
 
@@ -9,5 +8,3 @@
 const char *machine_processor(char *text, size_t size);
 
 const char *machine_text(const circe_context *context, char *text, size_t size);
-
-#endif

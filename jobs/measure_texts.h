@@ -1,6 +1,5 @@
 /* The measures that `circe measure` offers, in words. */
-#ifndef JOBS_MEASURES_H
-#define JOBS_MEASURES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ int64_t measure_least_rows(const measure *what, int form);
 
 /* What is said of a value that is none. */
 extern const char measure_no_number[];
-
-#endif

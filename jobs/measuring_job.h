@@ -1,6 +1,5 @@
 /* One run of a measure: what is asked, the rows, the regression and the kernels, ready to be evaluated. */
-#ifndef JOBS_MEASURE_H
-#define JOBS_MEASURE_H
+#pragma once
 
 #include "circe/measure_job.h"
 #include "jobs/fitting.h"
@@ -85,5 +84,3 @@ circe_status measure_blocks_split(measure_job *job);
  * the standard error (blocks->blocks = 0: at once). */
 circe_status measure_evaluate(const measure_job *job, circe_measure *made, double seconds, double *value,
                               circe_mat *grad, circe_block_result *blocks);
-
-#endif

@@ -1,7 +1,6 @@
 /* Model files of the jobs. They are the library's files, with the categories of text columns in the metadata, so that
  * the same texts get the same codes when the model is used on another table. */
-#ifndef JOBS_MODEL_FILE_H
-#define JOBS_MODEL_FILE_H
+#pragma once
 
 #include "circe/circe.h"
 #include "io/inputs.h"
@@ -15,5 +14,3 @@ circe_status model_save(const circe_cme *cme, const input *y, const input *z, co
 
 /* Loads a model and gives the text columns of y and z the codes it was fitted with. */
 circe_status model_load(circe_context *context, const char *path, input *y, input *z, notes *warnings, circe_cme **cme);
-
-#endif

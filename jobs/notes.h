@@ -1,6 +1,5 @@
 /* What a job reports while it runs: progress, and warnings, which go to the watch and into the result. */
-#ifndef JOBS_NOTES_H
-#define JOBS_NOTES_H
+#pragma once
 
 #include "circe/job.h"
 
@@ -30,5 +29,3 @@ int job_step(void *watch, const char *stage, int64_t done, int64_t total);
 
 /* Puts "SUBJECT: " before the text of the failure. */
 circe_status job_about(circe_status status, const char *format, ...) CIRCE_PRINTF(2, 3);
-
-#endif

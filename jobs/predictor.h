@@ -1,6 +1,5 @@
 /* A predictor from inside. */
-#ifndef JOBS_PREDICTOR_H
-#define JOBS_PREDICTOR_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -44,5 +43,3 @@ void predictions_put_csv(const circe_predictions *result, FILE *out);
 
 /* Adds the predictions to the table as further columns. On failure nothing is added. */
 circe_status predictions_put_table(const circe_predictions *result, const circe_predict_options *options, FILE *out);
-
-#endif

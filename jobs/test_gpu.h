@@ -1,6 +1,5 @@
 /* The device of tests by name: "cpu", "cuda", "cuda:1", "auto". */
-#ifndef JOBS_TEST_GPU_H
-#define JOBS_TEST_GPU_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ typedef struct test_gpu {
 /* `shared`: other threads have theirs on the same GPU, and each queues its work by itself. */
 circe_status test_gpu_open(circe_context *context, const char *name, bool shared, test_gpu *gpu);
 void test_gpu_close(test_gpu *gpu);
-
-#endif

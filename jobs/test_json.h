@@ -1,6 +1,5 @@
 /* The result of a test as JSON, and p-values as people read them. */
-#ifndef JOBS_TEST_JSON_H
-#define JOBS_TEST_JSON_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -17,5 +16,3 @@ const char *test_p_text(double p, char *out, size_t size);
 const char *test_p_equals(double p, char *out, size_t size);
 
 void test_json_along(cJSON *out, const circe_effects_along *along);
-
-#endif

@@ -1,6 +1,5 @@
 /* The parts of `circe test`. */
-#ifndef JOBS_TEST_PARTS_H
-#define JOBS_TEST_PARTS_H
+#pragma once
 
 #include "circe/test_job.h"
 #include "io/column_table.h"
@@ -74,5 +73,3 @@ typedef struct question_set {
 /* options, list and n are set. conditions: whether the test looks at y. */
 circe_status questions_read(const circe_table *table, bool conditions, question_set *qs);
 void questions_free(question_set *qs);
-
-#endif

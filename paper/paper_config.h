@@ -1,6 +1,5 @@
 /* An experiment as its file describes it: experiments/NAME.yaml. */
-#ifndef PAPER_EXPERIMENT_H
-#define PAPER_EXPERIMENT_H
+#pragma once
 
 #include <float.h>
 #include <math.h>
@@ -203,5 +202,3 @@ const char *paper_model_text(const paper_model *model, int64_t d, char text[PAPE
 /* Every combination of the method's gammas, rates and decays. */
 int64_t paper_n_choices(const paper_method *method);
 paper_choice paper_choice_at(const paper_config *config, const paper_method *method, int64_t i);
-
-#endif

@@ -1,6 +1,5 @@
 /* A figure as it grows: panels of series that own their points and texts. */
-#ifndef REPORT_CHART_H
-#define REPORT_CHART_H
+#pragma once
 
 #include "base/arena.h"
 #include "circe/status.h"
@@ -38,5 +37,3 @@ void chart_level(chart *c, report_panel *panel, const char *label, double y);
 /* Writes and draws it, and adds it to the page (NULL: there is none); nothing if there are no panels. *drawn as of
  * report_draw. Frees it. */
 circe_status chart_draw(chart *c, const char *name, const char *caption, const char *folder, report *page, bool *drawn);
-
-#endif

@@ -5,8 +5,7 @@
  * sweep_work and reads its settings from standard input. The result goes to FOLDER/runs/NAME.json. A result with the
  * fingerprint of the settings is not computed again. A run may wait for others and get its settings when they have
  * ended. Nothing here prints, and only the caller knows what the runs are about. */
-#ifndef SWEEP_H
-#define SWEEP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -119,5 +118,3 @@ circe_status sweep_work(const char *path, const char *left_out, sweep_function f
 
 /* Seconds that a run has to end after it was asked to. */
 enum { SWEEP_PATIENCE_S = 5 };
-
-#endif

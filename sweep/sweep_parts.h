@@ -1,6 +1,5 @@
 /* What the files of the sweep share. */
-#ifndef SWEEP_PARTS_H
-#define SWEEP_PARTS_H
+#pragma once
 
 #include "sweep/sweep.h"
 
@@ -94,5 +93,3 @@ void sweep__mail_listen(char *mail, sweep__hear *hear, void *user);
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 circe_status sweep__pool(sweep *s, const circe_watch *watch);
-
-#endif

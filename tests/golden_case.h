@@ -1,7 +1,6 @@
 /* A golden case: inputs, parameters and expected values that an independent float64 implementation wrote straight from
  * the dense formulas. */
-#ifndef CIRCE_TESTS_GOLDEN_CASE_H
-#define CIRCE_TESTS_GOLDEN_CASE_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -26,5 +25,3 @@ double golden_number(const cJSON *object, const char *key);
 
 /* d/dx_i = 2 sum_j G_ij dk(x_i, x_j)/dx_i for the laplace kernel of x, from a witness in float64. */
 circe_mat golden_laplace_gradient(const golden_case *c, const circe_mat *witness);
-
-#endif

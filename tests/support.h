@@ -3,8 +3,7 @@
  *
  * Everything made by a test_* function belongs to the running test and is destroyed, last first, by test_clean, which
  * every test file registers as its teardown. */
-#ifndef CIRCE_TESTS_SUPPORT_H
-#define CIRCE_TESTS_SUPPORT_H
+#pragma once
 
 #include <math.h>
 #include <setjmp.h>
@@ -132,5 +131,3 @@ circe_allocator test_counting(test_allocator *counter);
 
 circe_mat test_golden_matrix(const char *folder, const char *name);
 char *test_golden_text(const char *folder, const char *name);
-
-#endif

@@ -1,7 +1,6 @@
 /* The parts of `circe bench`. Their results are rows of lists in the object that --json prints; the tables for people
  * show members of these rows. Functions that return an int print what is wrong and return an exit status. */
-#ifndef CLI_BENCH_H
-#define CLI_BENCH_H
+#pragma once
 
 #include "cli/common/output.h"
 #include "cli/common/session.h"
@@ -47,5 +46,3 @@ void bench_steps_print(const bench *b);
  * precision. */
 void bench_peer(bench *b, const char *networks);
 void bench_peer_print(const bench *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the command says on standard error, and the exit status that goes with it. */
-#ifndef CLI_MESSAGE_H
-#define CLI_MESSAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ void message_data(bool quiet, int64_t dropped, const circe_notes *warnings);
 
 /* Flushes and closes standard output; a full disk turns a 0 into EXIT_WORK. */
 int message_close_stdout(int status);
-
-#endif

@@ -1,6 +1,5 @@
 /* Results: one JSON object for programs, aligned text for people. */
-#ifndef CLI_OUTPUT_H
-#define CLI_OUTPUT_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -31,5 +30,3 @@ void text_loo(const circe_loo_table *table);
 
 /* Seconds with a unit that suits them, as "1.24 ms". */
 const char *text_seconds(double seconds, char *out, size_t size);
-
-#endif

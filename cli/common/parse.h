@@ -1,7 +1,6 @@
 /* The arguments of one command: its job's options and its own, as the command line and --config have them. What is here
  * is in its range. */
-#ifndef CLI_PARSE_H
-#define CLI_PARSE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -28,5 +27,3 @@ void args_free(args *arguments);
 /* Adds the options of the file that --config names, except those that are given already. Values are checked by the code
  * that checks the command line's. Prints what is wrong, with file, line and key, and returns an exit status. */
 int config_read(args *arguments);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shows a bar on standard error while the library works, and lets Ctrl-C stop the work cleanly. */
-#ifndef CLI_PROGRESS_H
-#define CLI_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ void progress_clear(void);
 
 /* Whether Ctrl-C was pressed, or another signal came and is caught; a second one ends the program at once. */
 bool progress_interrupted(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* The library's context and workspace, according to the options. */
-#ifndef CLI_SESSION_H
-#define CLI_SESSION_H
+#pragma once
 
 #include "circe/circe.h"
 #include "circe/job.h"
@@ -23,5 +22,3 @@ const char *session_text(const session *s, char *text, size_t size);
 
 /* The watch of a job: it shows progress as a bar, stops the job on Ctrl-C, and prints notes unless --quiet. */
 circe_watch session_watch(const own_options *own);
-
-#endif

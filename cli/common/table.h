@@ -1,10 +1,7 @@
 /* Tables for people on standard output. */
-#ifndef CLI_TABLE_H
-#define CLI_TABLE_H
+#pragma once
 
 #include "report/report.h"
 
 /* Prints columns as wide as they need to be, with this many blanks before each line. */
 void text_table(const report_table *table, int indent);
-
-#endif

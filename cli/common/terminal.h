@@ -1,6 +1,5 @@
 /* Controls what reaches the terminal on standard output. */
-#ifndef CLI_TERMINAL_H
-#define CLI_TERMINAL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ void terminal_silence(void);
 /* Lines longer than `width` are broken between words and continue under the last column of the line (the text after two
  * or more spaces). Words are never broken: a path that is longer stays whole. NULL: no memory. */
 char *fold_lines(const char *text, size_t bytes, int width);
-
-#endif

@@ -1,6 +1,5 @@
 /* Plain text for people: wrapping to the width of the terminal. */
-#ifndef CLI_TEXT_H
-#define CLI_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,5 +16,3 @@ void text_paragraphs(FILE *out, const char *text, text_paragraph_fn *put);
 
 /* One for the terminal: wrapped, unless it is verbatim. */
 void text_paragraph(FILE *out, const char *text, size_t length, bool verbatim);
-
-#endif

@@ -1,7 +1,6 @@
 /* Several processes of one command, started by mpirun or srun (mpi/). Rank 0 prints for all of them, including the
  * errors of the others. */
-#ifndef CLI_RANKS_H
-#define CLI_RANKS_H
+#pragma once
 
 #include "mpi/ranks.h"
 
@@ -17,5 +16,3 @@ int together_close(int status);
 /* Called by all with the exit status of what each has done: that of the first which failed, whose message rank 0 prints
  * (its own it has printed already). */
 int together_agree(int status);
-
-#endif

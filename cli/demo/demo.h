@@ -1,6 +1,5 @@
 /* What `circe demo` makes, for its text and its report. */
-#ifndef CLI_DEMO_H
-#define CLI_DEMO_H
+#pragma once
 
 #include "circe/train.h"
 #include "cli/common/session.h"
@@ -41,5 +40,3 @@ static inline double demo_at(const circe_mat *column, int64_t row) { return ((co
 
 /* Writes report.html with its figures. */
 circe_status demo_report_write(const demo *d);
-
-#endif

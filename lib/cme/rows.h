@@ -4,8 +4,7 @@
  * is small. What is small comes from the host's memory and goes there: choices of views, widths, ranks and ridges are
  * the host's. lib/inference has the algorithms, once, and calls these where a table lies on a device (rows.c there);
  * lib/cuda fills them. An operation is done, or queued in order, when it returns; those with a host output wait. */
-#ifndef CIRCE_CME_ROWS_H
-#define CIRCE_CME_ROWS_H
+#pragma once
 
 #include "circe/test.h"
 #include "cme/cme_parts.h"
@@ -91,5 +90,3 @@ struct circe_test_device {
 
 /* 1 - leverage, kept away from 0. */
 static inline double circe__rest_of(double leverage) { return leverage < 0.99 ? 1.0 - leverage : 0.01; }
-
-#endif

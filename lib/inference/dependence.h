@@ -6,8 +6,7 @@
  *
  * Blocks count as independent of each other; rows of one block do not. A regression is judged on blocks that it has not
  * seen, and for the null a block gets one sign, or moves as a whole (docs/math.md, Rows that depend on each other). */
-#ifndef CIRCE_INFERENCE_DEPENDENCE_H
-#define CIRCE_INFERENCE_DEPENDENCE_H
+#pragma once
 
 #include "inference/inference_parts.h"
 
@@ -71,5 +70,3 @@ circe_status circe__block_gcv(const circe__data *data, circe__table *F, const ci
 static inline bool circe__in_blocks(const circe__data *data, int64_t n) {
     return data->dependence != NULL && data->dependence->n == n && data->dependence->left_out.k < n;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Residuals of x and z on a sample of rows, for effect sizes and their place along y. */
-#ifndef CIRCE_INFERENCE_EFFECT_H
-#define CIRCE_INFERENCE_EFFECT_H
+#pragma once
 
 #include "inference/inference_parts.h"
 
@@ -24,5 +23,3 @@ circe_status circe__some_rows(const circe__data *data, int64_t most, int64_t **i
 /* Order statistics of v[0..n), which is sorted: interpolated quantile. */
 double circe__quantile(const double *sorted, int64_t n, double share);
 void circe__sort(double *v, int64_t n);
-
-#endif

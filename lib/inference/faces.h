@@ -10,8 +10,7 @@
  *
  * and sums of these. Faces other than the first exist only if y's kernel was not given. metric and leaves belong to one
  * target: `side`. */
-#ifndef CIRCE_INFERENCE_FACES_H
-#define CIRCE_INFERENCE_FACES_H
+#pragma once
 
 #include "inference/inference_parts.h"
 
@@ -67,5 +66,3 @@ circe_status circe__gcv_of(const circe__data *data, const circe__table *F, const
 
 /* The sight and ridge for each target, from low ranks and some rows (screen.c). */
 circe_status circe__screen(const circe__data *data, const circe__table *const targets[2], circe__sight best[2]);
-
-#endif

@@ -1,6 +1,5 @@
 /* Random Fourier features of a kernel: sqrt(2) cos(phase), the phase a random function of the point. */
-#ifndef CIRCE_INFERENCE_FOURIER_H
-#define CIRCE_INFERENCE_FOURIER_H
+#pragma once
 
 #include "inference/inference_parts.h"
 
@@ -21,5 +20,3 @@ void circe__fourier_free(const circe_context *context, circe__fourier *fourier);
 /* out (rows, ld): the features of the points (rows, dim), each row times root[i]. */
 void circe__fourier_features(const circe__fourier *fourier, const double *points, const double *root, int64_t rows,
                              double *out, int64_t ld);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Each is found again by its content: a key of 128 bits is made of all that it was computed from, so a test gives the
  * same bits with a memory and without. Without a memory (data->options.memory NULL), everything is computed. */
-#ifndef CIRCE_INFERENCE_MEMORY_H
-#define CIRCE_INFERENCE_MEMORY_H
+#pragma once
 
 #include "inference/inference_parts.h"
 
@@ -31,5 +30,3 @@ void circe__remember_table(const circe__data *data, circe__key key, const circe_
 /* As circe__regress. Remembered regressions are borrowed from the memory: made->borrowed. */
 circe_status circe__recall_regress(const circe__data *data, const circe__table *const targets[2],
                                    circe__regressions *made);
-
-#endif

@@ -1,6 +1,5 @@
 /* x drawn again given y: what data like these would look like if x and z were independent given y. */
-#ifndef CIRCE_INFERENCE_RESAMPLE_H
-#define CIRCE_INFERENCE_RESAMPLE_H
+#pragma once
 
 #include "inference/inference_parts.h"
 
@@ -16,5 +15,3 @@ void circe__resampler_free(const circe_context *context, circe__resampler *resam
 
 /* x (n, dim) := draw number `draw`. */
 void circe__resample(const circe__resampler *resampler, uint64_t draw, double *x);
-
-#endif

@@ -1,8 +1,7 @@
 /* What tests of the library's surroundings share: one function that calls everything that divides work (measures with
  * gradients, fits, tests, training) and writes all that comes out into an array. It is compared, byte by byte, with the
  * one of a quiet main thread. */
-#ifndef CIRCE_TESTS_ANSWERS_SUPPORT_H
-#define CIRCE_TESTS_ANSWERS_SUPPORT_H
+#pragma once
 
 #include <unistd.h>
 
@@ -252,5 +251,3 @@ static int begin_case(void **state) {
 }
 
 #define CASE(function) cmocka_unit_test_setup_teardown(function, begin_case, test_clean)
-
-#endif

@@ -1,6 +1,5 @@
 /* What every fuzz target does with a table that a reader accepted: looks at each part of it as a caller would. */
-#ifndef CIRCE_FUZZ_H
-#define CIRCE_FUZZ_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -62,5 +61,3 @@ static inline void fuzz_check(circe_status status, io_table *table) {
     fuzz_keep_some(table);
     io_table_free(table);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Data sets on which a device must agree with the host, for test_device.c and test_gpu_inference.c. */
-#ifndef CIRCE_TESTS_DEVICE_CASES_H
-#define CIRCE_TESTS_DEVICE_CASES_H
+#pragma once
 
 #include "tests/inference/inference_support.h"
 
@@ -104,5 +103,3 @@ static inline void device_case_check(circe_context *context, const device_case *
         else
             assert_near(pairs[k][0], pairs[k][1], k == 0 ? relative : all, fabs(pairs[k][1]));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* What the tests of inference share: options with few draws, one kind of data, and a call that must give an answer. */
-#ifndef CIRCE_TESTS_INFERENCE_SUPPORT_H
-#define CIRCE_TESTS_INFERENCE_SUPPORT_H
+#pragma once
 
 #include "tests/support.h"
 
@@ -36,5 +35,3 @@ static inline circe_test_result run(circe_context *context, const circe_mat *x, 
     assert_true(isfinite(result.statistic) && result.verdict[0] != '\0');
     return result;
 }
-
-#endif

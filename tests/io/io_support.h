@@ -1,7 +1,6 @@
 /* What the tests of files of numbers share: a directory for the files of a run, .npy files built from their header, a
  * look into a table, and the words of an error. */
-#ifndef CIRCE_TESTS_IO_SUPPORT_H
-#define CIRCE_TESTS_IO_SUPPORT_H
+#pragma once
 
 #include <math.h>
 #include <setjmp.h>
@@ -95,5 +94,3 @@ static inline double at(const io_table *table, int64_t i, int64_t j) {
 static inline void assert_says(const char *part) {
     if (strstr(circe_last_error(), part) == NULL) fail_msg("'%s' does not say '%s'", circe_last_error(), part);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What the tests of networks of dense layers share: such networks, a batch for one of them, and a step forwards and
  * backwards. */
-#ifndef TESTS_DENSE_SUPPORT_H
-#define TESTS_DENSE_SUPPORT_H
+#pragma once
 
 #include "tests/train/network_support.h"
 
@@ -80,5 +79,3 @@ static inline double forward_backward(const problem *p) {
     train_ok(train_network_backward(network, p->rows, p->in));
     return loss;
 }
-
-#endif

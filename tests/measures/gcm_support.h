@@ -1,7 +1,6 @@
 /* What the tests of GCM share: its definition written out with elimination and long double, and one set of data that is
  * measured every way. */
-#ifndef CIRCE_TESTS_GCM_SUPPORT_H
-#define CIRCE_TESTS_GCM_SUPPORT_H
+#pragma once
 
 #include "tests/support.h"
 
@@ -207,5 +206,3 @@ static inline circe_mat expected_table(const fixture *f) {
     circe_mat rx = minus(&f->x, &x_hat), rz = minus(&f->z, &z_hat);
     return table_of(&rx, &rz);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What the tests of the GPU share: objects on the device that clean up after themselves, copies there and back. Each
  * test is registered with TEST, which is this header's own; where there is no GPU, open_on says so and skips. */
-#ifndef CIRCE_TESTS_GPU_SUPPORT_H
-#define CIRCE_TESTS_GPU_SUPPORT_H
+#pragma once
 
 #include <fenv.h>
 
@@ -174,5 +173,3 @@ static inline void check_not_captured(const gpu_step *s, cudaStream_t stream, co
     assert_cuda(cudaStreamEndCapture(stream, &captured));
     assert_cuda(cudaGraphDestroy(captured));
 }
-
-#endif

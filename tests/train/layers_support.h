@@ -1,7 +1,6 @@
 /* What the tests of networks for images share: such networks, a batch for one of them with weights on outputs, and a
  * step forwards and backwards. */
-#ifndef TESTS_LAYERS_SUPPORT_H
-#define TESTS_LAYERS_SUPPORT_H
+#pragma once
 
 #include "tests/train/network_support.h"
 
@@ -82,5 +81,3 @@ static inline void forward_backward(const problem *p) {
     }
     train_ok(train_network_backward(p->network, p->rows, p->in));
 }
-
-#endif

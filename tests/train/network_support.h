@@ -1,7 +1,6 @@
 /* What the tests of networks share: devices and networks that are destroyed after the test (each is registered with
  * CASE), arrays of float32 and float64, and their comparison. */
-#ifndef TESTS_NETWORK_SUPPORT_H
-#define TESTS_NETWORK_SUPPORT_H
+#pragma once
 
 #include "tests/train/train_support.h"
 #include "train/network.h"
@@ -61,5 +60,3 @@ static inline void near_arrays(const float *a, const double *b, int64_t n, doubl
         fail_msg("line %d: %s: off by %.3g, largest %.3g, tolerance %.1g", line, what, worst, scale, tolerance);
 }
 #define assert_arrays(a, b, n, tolerance) near_arrays(a, b, n, tolerance, #a, __LINE__)
-
-#endif

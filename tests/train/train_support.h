@@ -1,7 +1,6 @@
 /* What the tests of train/ and images/ share: calls that must succeed, or be refused with a text, and a device that
  * counts its memory. */
-#ifndef TESTS_TRAIN_SUPPORT_H
-#define TESTS_TRAIN_SUPPORT_H
+#pragma once
 
 #include <string.h>
 
@@ -65,5 +64,3 @@ static inline void remove_checksum(unsigned char *bytes, size_t length) {
     }
     assert_int_equal(found, 2);
 }
-
-#endif

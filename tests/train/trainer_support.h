@@ -2,8 +2,7 @@
  * ends with, runs that are stopped, refused or resumed at every moment, and the files they leave.
  *
  * Runs on one machine with one number of threads are compared bit for bit. */
-#ifndef TESTS_TRAINER_SUPPORT_H
-#define TESTS_TRAINER_SUPPORT_H
+#pragma once
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -297,5 +296,3 @@ static inline void check_resume(problem *p) {
     p->options.checkpoint = NULL;
     p->options.resume = 0;
 }
-
-#endif
