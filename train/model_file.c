@@ -16,6 +16,7 @@
  * checked against the rest. A network is created only if the file is long enough to fill it. */
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,13 +188,18 @@ typedef struct reader {
     cJSON *architecture, *columns, *statistics;
 } reader;
 
-static circe_status damaged(const reader *r, const char *what) {
+__attribute__((format(printf, 2, 3))) static circe_status damaged(const reader *r, const char *format, ...) {
+    char what[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
     return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: %s", r->path, what);
 }
 
 /* The same from the text that is set. */
 static circe_status damaged_by(const reader *r, circe_status status) {
-    return status == CIRCE_OK || status == CIRCE_ERR_MEMORY ? status : damaged(r, circe_last_error());
+    return status == CIRCE_OK || status == CIRCE_ERR_MEMORY ? status : damaged(r, "%s", circe_last_error());
 }
 
 static circe_status check_version(reader *r) {
@@ -202,8 +208,7 @@ static circe_status check_version(reader *r) {
     char *end;
     long number = strtol(version, &end, 10);
     if (*version < '0' || *version > '9' || *end != '\0' || number < 1)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%.63s' is not a version of the format",
-                          r->path, version);
+        return damaged(r, "'%.63s' is not a version of the format", version);
     r->version = number;
     if (number >= FIRST_WITH_CHECKSUM && number <= FORMAT_VERSION &&
         circe_tensor_file_metadata(r->file, "checksum") == NULL)
@@ -232,12 +237,11 @@ static circe_status parse(const reader *r, const char *key, cJSON **object) {
     const char *text = circe_tensor_file_metadata(r->file, key);
     *object = text == NULL ? NULL : cJSON_ParseWithOpts(text, NULL, 1);
     if (cJSON_IsObject(*object)) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: its metadata '%s' %s", r->path, key,
-                      text == NULL ? "are missing" : "are not a JSON object");
+    return damaged(r, "its metadata '%s' %s", key, text == NULL ? "are missing" : "are not a JSON object");
 }
 
 static circe_status wrong(const reader *r, const char *key, const char *expected) {
-    return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%s' is not %s", r->path, key, expected);
+    return damaged(r, "'%s' is not %s", key, expected);
 }
 
 static circe_status read_text(const reader *r, const cJSON *object, const char *key, const char **text) {
@@ -254,7 +258,7 @@ static circe_status read_named(const reader *r, const cJSON *object, const char 
             *value = table->value;
             return CIRCE_OK;
         }
-    return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: its %s '%.63s' is not known", r->path, key, text);
+    return damaged(r, "its %s '%.63s' is not known", key, text);
 }
 
 static circe_status read_count(const reader *r, const cJSON *object, const char *key, int64_t *value) {
@@ -296,9 +300,7 @@ static circe_status read_numbers(const reader *r, const cJSON *object, const cha
         if (!cJSON_IsNumber(item)) return wrong(r, key, "a list of numbers");
         count++;
     }
-    if (count != n)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%s' has %lld numbers for %lld columns",
-                          r->path, key, (long long)count, (long long)n);
+    if (count != n) return damaged(r, "'%s' has %lld numbers for %lld columns", key, (long long)count, (long long)n);
     *numbers = malloc((size_t)n * sizeof **numbers);
     if (*numbers == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory for its statistics", r->path);
     count = 0;
@@ -363,14 +365,13 @@ static circe_status read_columns(const reader *r, train_model *model, int64_t in
     if (status == CIRCE_OK) status = read_names(r, r->columns, "target", &model->target, &model->n_target);
     if (status != CIRCE_OK) return status;
     if (model->n_features != inputs)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: it names %lld features for %lld inputs",
-                          r->path, (long long)model->n_features, (long long)inputs);
+        return damaged(r, "it names %lld features for %lld inputs", (long long)model->n_features, (long long)inputs);
     const cJSON *classes = cJSON_GetObjectItemCaseSensitive(r->columns, "classes");
     if (classes == NULL) return CIRCE_OK;
     /* Before they are kept: outputs is the count they are freed by. */
     if (cJSON_GetArraySize(classes) != model->outputs)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: it names %d classes for %lld outputs", r->path,
-                          cJSON_GetArraySize(classes), (long long)model->outputs);
+        return damaged(r, "it names %d classes for %lld outputs", cJSON_GetArraySize(classes),
+                       (long long)model->outputs);
     int64_t n = 0;
     return read_names(r, r->columns, "classes", &model->classes, &n);
 }
@@ -411,9 +412,8 @@ static circe_status check_size(const reader *r, const train_model *model) {
     for (int64_t i = 0; i < circe_tensor_file_count(r->file); i++)
         if (circe_tensor_file_get(r->file, i, &t) == CIRCE_OK) held += (int64_t)(t.bytes / sizeof(float));
     if (expected <= held || expected <= SMALL_NETWORK) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_FORMAT,
-                      "%s: not a usable predictor: its network has %lld parameters, but the file contains %lld numbers",
-                      r->path, (long long)expected, (long long)held);
+    return damaged(r, "its network has %lld parameters, but the file contains %lld numbers", (long long)expected,
+                   (long long)held);
 }
 
 /* numbers (n), owned. */

@@ -292,6 +292,14 @@ static circe_status start_pivoting(pivoting *work) {
     return status;
 }
 
+static void end_pivoting(const pivoting *work) {
+    const circe_context *context = work->basis->context;
+    circe__free(context, work->F);
+    circe__free(context, work->residual);
+    circe__free(context, work->column);
+    circe__free(context, work->found);
+}
+
 /* From an empty basis: the whole matrix, LAPACK's blocked pivoted Cholesky. */
 static circe_status pivot_by_lapack(pivoting *work, double tolerance, int64_t max_rank, int64_t *found) {
     circe__basis *basis = work->basis;
@@ -357,10 +365,7 @@ circe_status circe__basis_decay(circe__basis *basis, const double *points, int64
         }
         left[k] = work.trace > 0.0 ? work.left / work.trace : 0.0;
     }
-    circe__free(basis->context, work.F);
-    circe__free(basis->context, work.residual);
-    circe__free(basis->context, work.column);
-    circe__free(basis->context, work.found);
+    end_pivoting(&work);
     return status;
 }
 
@@ -407,9 +412,6 @@ circe_status circe__basis_extend(circe__basis *basis, const double *points, int6
         if (basis->rank == work.ld) status = grow_features(&work, circe__max(max_rank, work.ld + 1));
         if (status == CIRCE_OK) add_pivot(&work, p);
     }
-    circe__free(basis->context, work.F);
-    circe__free(basis->context, work.residual);
-    circe__free(basis->context, work.column);
-    circe__free(basis->context, work.found);
+    end_pivoting(&work);
     return status == CIRCE_OK ? circe__basis_invert(basis) : status;
 }

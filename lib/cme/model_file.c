@@ -9,6 +9,7 @@
  *
  * A file is used only after every shape has been checked against the others. */
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +146,12 @@ typedef struct reader {
     const char *path;
 } reader;
 
-static circe_status damaged(const reader *r, const char *what) {
+__attribute__((format(printf, 2, 3))) static circe_status damaged(const reader *r, const char *format, ...) {
+    char what[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
     return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: %s", r->path, what);
 }
 
@@ -157,36 +163,31 @@ static circe_status read_tensor(const reader *r, const char *name, int64_t *rows
     int dims = cols < 0 ? 1 : 2;
     if (strcmp(t.dtype, "F64") != 0 || t.n_dims != dims || (*rows >= 0 && t.shape[0] != *rows) ||
         (dims == 2 && t.shape[1] != cols))
-        return circe_fail(
-            CIRCE_ERR_FORMAT,
-            "%s: not a usable circe model: the shape or dtype of tensor %s does not fit the rest of the model", r->path,
-            name);
+        return damaged(r, "the shape or dtype of tensor %s does not fit the rest of the model", name);
     *rows = t.shape[0];
     *out = circe__alloc(r->context, *rows * (dims == 2 ? cols : 1), sizeof **out);
     if (*out == NULL) return CIRCE_ERR_MEMORY;
     memcpy(*out, t.data, t.bytes);
     for (size_t i = 0; i < t.bytes / sizeof **out; i++)
         if (!isfinite((*out)[i]) && strncmp(name, "loo.", 4) != 0)
-            return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: tensor %s contains NaN or infinity",
-                              r->path, name);
+            return damaged(r, "tensor %s contains NaN or infinity", name);
     return CIRCE_OK;
 }
 
 static circe_status read_number(const reader *r, const char *key, double *value) {
     const char *text = circe_tensor_file_metadata(r->file, key);
     char *end;
-    if (text == NULL) return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: no %s", r->path, key);
+    if (text == NULL) return damaged(r, "no %s", key);
     *value = strtod(text, &end);
     if (end != text && *end == '\0' && isfinite(*value)) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: %s is '%s'", r->path, key, text);
+    return damaged(r, "%s is '%.63s'", key, text);
 }
 
 static circe_status read_count(const reader *r, const char *key, int64_t *value) {
     double number = 0.0;
     circe_status status = read_number(r, key, &number);
     if (status != CIRCE_OK) return status;
-    if (number < 0.0 || number > 1e15 || number != floor(number))
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: %s is %g", r->path, key, number);
+    if (number < 0.0 || number > 1e15 || number != floor(number)) return damaged(r, "%s is %g", key, number);
     *value = (int64_t)number;
     return CIRCE_OK;
 }

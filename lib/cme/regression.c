@@ -86,38 +86,28 @@ static void scale_rows(const circe_context *context, const circe__regression *re
     circe__run_ranges(context->threads, regression->n, LEAST / circe__max(cols, 1) + 1, run_scaling, &w);
 }
 
+/* V' diag(1 / (s + ridge)) X, X (n, cols). */
+static circe_status solve(const circe_context *context, const circe__regression *regression, double ridge, int64_t cols,
+                          const double *X, double **solved) {
+    int64_t n = regression->n;
+    double *scaled = circe__alloc(context, n * cols, sizeof *scaled);
+    *solved = scaled != NULL ? circe__alloc(context, n * cols, sizeof **solved) : NULL;
+    if (*solved != NULL) {
+        scale_rows(context, regression, ridge, cols, X, scaled);
+        context->backend->algebra->gemm(1, 0, n, cols, n, 1.0, regression->vectors, n, scaled, cols, 0.0, *solved,
+                                        cols);
+    }
+    circe__free(context, scaled);
+    return *solved != NULL ? CIRCE_OK : CIRCE_ERR_MEMORY;
+}
+
 circe_status circe__regression_weights(const circe_context *context, const circe__regression *regression,
                                        int64_t rank_z, double ridge, double **weights) {
     if (regression->parts != NULL) return regression->by->ops->dense_weights(regression, ridge, weights);
-    int64_t n = regression->n;
-    double *scaled = circe__alloc(context, n * rank_z, sizeof *scaled);
-    *weights = circe__alloc(context, n * rank_z, sizeof **weights);
-    if (scaled == NULL || *weights == NULL) {
-        circe__free(context, scaled);
-        circe__free(context, *weights);
-        *weights = NULL;
-        return CIRCE_ERR_MEMORY;
-    }
-    scale_rows(context, regression, ridge, rank_z, regression->G, scaled);
-    context->backend->algebra->gemm(1, 0, n, rank_z, n, 1.0, regression->vectors, n, scaled, rank_z, 0.0, *weights,
-                                    rank_z);
-    circe__free(context, scaled);
-    return CIRCE_OK;
+    return solve(context, regression, ridge, rank_z, regression->G, weights);
 }
 
 circe_status circe__regression_inverse(const circe_context *context, const circe__regression *regression, double ridge,
                                        double **inverse) {
-    int64_t n = regression->n;
-    double *scaled = circe__alloc(context, n * n, sizeof *scaled);
-    *inverse = circe__alloc(context, n * n, sizeof **inverse);
-    if (scaled == NULL || *inverse == NULL) {
-        circe__free(context, scaled);
-        circe__free(context, *inverse);
-        *inverse = NULL;
-        return CIRCE_ERR_MEMORY;
-    }
-    scale_rows(context, regression, ridge, n, regression->vectors, scaled);
-    context->backend->algebra->gemm(1, 0, n, n, n, 1.0, regression->vectors, n, scaled, n, 0.0, *inverse, n);
-    circe__free(context, scaled);
-    return CIRCE_OK;
+    return solve(context, regression, ridge, regression->n, regression->vectors, inverse);
 }
