@@ -187,10 +187,9 @@ static circe_status bias_left(const circe__data *data, const circe__regressor *s
     if (status == CIRCE_OK && target->device != NULL) {
         status = circe__rows_square(data, target, q, NULL, &variance);
         variance *= noise / (double)n;
-    } else {
-        for (int64_t i = 0; i < n; i++)
-            variance += noise * circe__square_norm(target->data + i * target->cols, q) / (double)n;
     }
+    for (int64_t i = 0; target->device == NULL && i < n; i++)
+        variance += noise * circe__square_norm(target->data + i * target->cols, q) / (double)n;
     for (int64_t k = 0; status == CIRCE_OK && k < r; k++) {
         double energy = fmax(circe__square_norm(P + k * q, q) / sp->s[k] - variance, 0.0);
         double chosen = side->info.ridge_chosen / (sp->s[k] + side->info.ridge_chosen);

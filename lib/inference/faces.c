@@ -207,7 +207,9 @@ static circe_status add_part(const circe__data *data, const circe__sight *sight,
     circe_status status =
         kernel_features(data, circe__face_of(data, &alone), sight->multiple, tolerance, most, &more, left);
     if (status == CIRCE_OK && part == CIRCE__METRIC) status = linear_beside(data, &more);
-    return status == CIRCE_OK ? beside(data, features, &more, 1.0) : status;
+    if (status == CIRCE_OK) status = beside(data, features, &more, 1.0);
+    circe__table_free(data->context, &more);
+    return status;
 }
 
 circe_status circe__face_features(const circe__data *data, const circe__sight *sight, double tolerance, int64_t most,

@@ -190,6 +190,7 @@ done:
     circe__basis_free(&basis);
     circe__free(context, scratch);
     circe__free(context, residual);
+    if (status != CIRCE_OK) circe__table_free(context, features);
     return status;
 }
 

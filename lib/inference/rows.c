@@ -98,9 +98,10 @@ circe_status circe__to_host(const circe_context *context, const circe__table *fr
 circe_status circe__pick_columns(const circe_context *context, const circe__table *from, const int64_t *index,
                                  int64_t cols, circe__table *to) {
     circe_status status = circe__table_at(context, from->device, from->rows, cols, to);
-    if (status != CIRCE_OK) return status;
-    if (from->device != NULL)
-        return from->device->ops->columns(from->device, from->rows, from->data, from->cols, index, cols, to->data);
+    if (status == CIRCE_OK && from->device != NULL)
+        status = from->device->ops->columns(from->device, from->rows, from->data, from->cols, index, cols, to->data);
+    if (status != CIRCE_OK) circe__table_free(context, to);
+    if (status != CIRCE_OK || from->device != NULL) return status;
     for (int64_t i = 0; i < from->rows; i++)
         for (int64_t c = 0; c < cols; c++) to->data[i * cols + c] = from->data[i * from->cols + index[c]];
     return CIRCE_OK;
@@ -155,9 +156,10 @@ circe_status circe__turned(const circe_context *context, const circe__table *fro
                            circe__table *to) {
     int64_t n = from->rows, k = from->cols, ld = circe__max(k, 1);
     circe_status status = circe__table_at(context, from->device, n, cols, to);
-    if (status != CIRCE_OK) return status;
-    if (from->device != NULL)
-        return from->device->ops->times(from->device, n, k, cols, 1.0, from->data, ld, 1, V, 0.0, to->data, cols);
+    if (status == CIRCE_OK && from->device != NULL)
+        status = from->device->ops->times(from->device, n, k, cols, 1.0, from->data, ld, 1, V, 0.0, to->data, cols);
+    if (status != CIRCE_OK) circe__table_free(context, to);
+    if (status != CIRCE_OK || from->device != NULL) return status;
     context->backend->algebra->gemm(0, 1, n, cols, k, 1.0, from->data, ld, V, ld, 0.0, to->data, circe__max(cols, 1));
     return CIRCE_OK;
 }

@@ -469,6 +469,34 @@ static void forest_stopped(void **state) {
     circe_context_destroy(context);
 }
 
+static int stop_at_features(void *user, const char *stage, int64_t done, int64_t total) {
+    assert_true(done <= total);
+    int64_t *left = user;
+    return strcmp(stage, "features") == 0 && (*left)-- == 0;
+}
+
+/* A test of many rows, stopped before and after the features of each variable, leaves nothing behind. */
+static void features_stopped(void **state) {
+    (void)state;
+    test_allocator counter;
+    int64_t left = 0;
+    circe_context_options how;
+    circe_context_options_init(&how);
+    how.allocator = test_counting(&counter);
+    how.progress = stop_at_features;
+    how.progress_user = &left;
+    circe_context *context = test_context_with(&how);
+    sample s = draw(63, 8300, 0.0);
+    circe_test_options options = options_of(CIRCE_TEST_KCI);
+    for (int64_t at = 0; at < 8; at++) {
+        circe_test_result found;
+        int64_t before = counter.live;
+        left = at;
+        assert_int_equal(circe_test(context, &s.x, &s.y, &s.z, &options, &found), CIRCE_ERR_CANCELLED);
+        assert_int_equal(counter.live, before);
+    }
+}
+
 /* Values of y with no number between them, such as 0.3 and 0.1 + 0.2: a split still parts them. */
 static void forest_of_neighbours(void **state) {
     (void)state;
@@ -819,6 +847,7 @@ static void ridges_in_any_order(void **state) {
 TEST_MAIN("inference", TEST(threads_and_seeds), TEST(threads_on_many_rows), TEST(sides_beside_each_other),
           TEST(decisions), TEST(nulls_agree), TEST(degenerate_data), TEST(empty_y), TEST(weights),
           TEST(ridges_in_any_order), TEST(categories), TEST(few_values), TEST(circe_means), TEST(refusals),
-          TEST(mistrust), TEST(regressors), TEST(forest_stopped), TEST(forest_of_neighbours), TEST(calibration),
-          TEST(effects), TEST(along_y), TEST(ranks), TEST(ranks_on_any_threads), TEST(ranks_know_no_units),
-          TEST(outliers), TEST(outliers_of_kernels), TEST(no_false_alarms), TEST(memory_of_tests), TEST(out_of_memory))
+          TEST(mistrust), TEST(regressors), TEST(forest_stopped), TEST(features_stopped), TEST(forest_of_neighbours),
+          TEST(calibration), TEST(effects), TEST(along_y), TEST(ranks), TEST(ranks_on_any_threads),
+          TEST(ranks_know_no_units), TEST(outliers), TEST(outliers_of_kernels), TEST(no_false_alarms),
+          TEST(memory_of_tests), TEST(out_of_memory))
