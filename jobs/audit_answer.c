@@ -73,7 +73,7 @@ static const char *sign_of(circe_audit_decision decision) {
 
 /* "once income is known, does the prediction still depend on the attribute?" */
 static char *question_of(const circe_audit_result *r, const circe_audit_finding *f) {
-    OWNED char *given = audit_given_text(r, f);
+    const char *given = audit_question_of(r, f)->given;
     bool outcome = f->notion == CIRCE_NOTION_SUFFICIENCY, plain = given[0] == '\0';
     /* several predictions are given one at a time */
     const char *known = !outcome || r->n_predictions == 1 ? given : r->n_given == 0 ? "the prediction" : NULL;
@@ -117,7 +117,8 @@ static void show_notion(audit_page *w, int64_t k) {
     for (int64_t i = 0; i < r->n_attributes; i++) {
         for (int64_t p = 0; p < r->n_predictions; p++) add_verdict(&list, r, audit_at(r, k, p, i));
     }
-    OWNED char *rule = deciding_rule(r), *question = question_of(r, f), *given = audit_given_text(r, f);
+    OWNED char *rule = deciding_rule(r), *question = question_of(r, f);
+    const char *given = audit_question_of(r, f)->given;
     OWNED char *caption = small_format(
         "The question: %s The decision comes from %s at level %g; `adjusted` is the p-value after Holm's correction "
         "across the %" PRId64

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "circe/audit.h"
 #include "io/list.h"
 #include "jobs/notes.h"
@@ -32,7 +33,27 @@ typedef struct audit_run {
     int64_t *cells, n_cells;    /* (n): rows whose columns of --given count as equal; one cell if there are none */
     struct audit_contrast *contrasts;
     int64_t n_contrasts;
+    arena owner; /* of the rest */
 } audit_run;
+
+/* x independent of z given y. */
+typedef struct audit_question {
+    const circe_audit_column *x, *z;
+    const circe_audit_column **y; /* (n_y), numbers first */
+    int64_t n_y, n_numbers;
+    const circe_audit_column *level; /* the column of y that is not of --given; NULL: there is none */
+    bool x_is_classes, x_is_words;   /* words: three classes or more, not numbers to compute with */
+    const char *given;               /* the names of y's columns, "repaid and age"; "": none */
+} audit_question;
+
+/* The result, with all that it points to. */
+typedef struct audited {
+    circe_audit_result result; /* first: what the caller holds */
+    audit_question *questions; /* (n_findings) */
+    arena owner;
+} audited;
+
+static inline arena *audit_owner(const circe_audit_result *r) { return &((audited *)(uintptr_t)r)->owner; }
 
 static inline circe_audit_finding *audit_at(const circe_audit_result *r, int64_t notion, int64_t prediction,
                                             int64_t attribute) {
@@ -92,23 +113,14 @@ void audit_model_free(audit_model *model);
 
 /* Reads and checks the table's columns. */
 circe_status audit_data_read(audit_run *run, const circe_table *table);
-void audit_column_free(circe_audit_column *column);
 /* Computes the mean and deviation of its values. */
 void audit_column_describe(circe_audit_column *column, int64_t n);
 
 /* ---- questions --------------------------------------------------------------------------------------------------- */
 
-/* x independent of z given y. */
-typedef struct audit_question {
-    const circe_audit_column *x, *z;
-    const circe_audit_column **y; /* (n_y), numbers first; owned */
-    int64_t n_y, n_numbers;
-    const circe_audit_column *level; /* the column of y that is not of --given; NULL: there is none */
-    bool x_is_classes, x_is_words;   /* words: three classes or more, not numbers to compute with */
-} audit_question;
-
-audit_question audit_question_of(const circe_audit_result *r, const circe_audit_finding *f);
-void audit_question_free(audit_question *q);
+/* Of all findings, once they know what they are about. */
+void audit_questions_make(circe_audit_result *r);
+const audit_question *audit_question_of(const circe_audit_result *r, const circe_audit_finding *f);
 
 /* Rows that count as equal in the outcome, or for sufficiency in the prediction; NULL: all do. */
 const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_audit_finding *f);
@@ -117,9 +129,6 @@ const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_
 void audit_x_part(const circe_audit_result *r, const circe_audit_finding *f, int64_t part, double *out);
 /* The class of a part; NULL: x is not text. */
 const char *audit_part_name(const circe_audit_result *r, const circe_audit_finding *f, int64_t part);
-
-/* The names of y's columns, "repaid and age"; "": none. The caller frees it. */
-char *audit_given_text(const circe_audit_result *r, const circe_audit_finding *f);
 
 /* Some rows of a question, as the library takes them. */
 typedef struct audit_rows {
@@ -150,9 +159,8 @@ enum { AUDIT_STRATA = 5, AUDIT_FINEST = 10, AUDIT_COARSE = 2, AUDIT_RATES = 4 };
 
 /* By categories; or `wanted` groups of about the same weight by quantiles, of which there can be fewer, since ties stay
  * together. weights NULL: rows count alike. Categories of fewer than `smallest` rows are not compared. */
-void audit_groups_make(const circe_audit_column *column, const double *weights, int64_t n, int64_t wanted,
-                       int64_t smallest, circe_audit_groups *groups);
-void audit_groups_free(circe_audit_groups *groups);
+circe_audit_groups audit_groups_make(arena *owner, const circe_audit_column *column, const double *weights, int64_t n,
+                                     int64_t wanted, int64_t smallest);
 int64_t audit_groups_compared(const circe_audit_groups *groups);
 
 /* Up to `most` random rows, ascending; all of them if there are no more. The caller frees it. */
@@ -222,8 +230,8 @@ typedef struct audit_contrast {
     const double *value; /* (n), borrowed */
     int64_t n_strata, n_cells;
     int32_t *slot; /* (n): (level * n_cells + cell) * AUDIT_SLOTS + low, high or other; behind the last: it takes no
-                      part. Owned */
-    bool *used;    /* (n_strata, n_cells): both groups are there. Owned */
+                      part */
+    bool *used;    /* (n_strata, n_cells): both groups are there */
 } audit_contrast;
 
 /* All resampled numbers. */

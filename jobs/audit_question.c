@@ -30,7 +30,19 @@ static void add_given(audit_question *q, const circe_audit_column *c) {
     q->n_y++;
 }
 
-audit_question audit_question_of(const circe_audit_result *r, const circe_audit_finding *f) {
+/* "repaid", "repaid, age and region"; "": nothing. */
+static char *given_text(const circe_audit_result *r, const audit_question *q) {
+    char *text = arena_text(audit_owner(r), q->level != NULL ? q->level->name : "");
+    for (int64_t g = 0, n = q->level != NULL; g < r->n_given; g++, n++)
+        text = arena_format(audit_owner(r), "%s%s%s", text,
+                            n == 0            ? ""
+                            : n + 1 == q->n_y ? " and "
+                                              : ", ",
+                            r->given[g].name);
+    return text;
+}
+
+static audit_question question_of(const circe_audit_result *r, const circe_audit_finding *f) {
     bool sufficiency = f->notion == CIRCE_NOTION_SUFFICIENCY;
     const circe_audit_column *prediction = &r->predictions[f->prediction];
     audit_question q = {.x = sufficiency ? &r->target : prediction,
@@ -38,44 +50,38 @@ audit_question audit_question_of(const circe_audit_result *r, const circe_audit_
                         .level = f->notion == CIRCE_NOTION_SEPARATION      ? &r->target
                                  : sufficiency && !prediction->is_constant ? prediction
                                                                            : NULL,
-                        .y = small_alloc((size_t)(r->n_given + 1) * sizeof *q.y)};
+                        .y = arena_alloc(audit_owner(r), (size_t)(r->n_given + 1) * sizeof *q.y)};
     q.x_is_words = q.x->is_text && (!sufficiency || r->outcome != CIRCE_OUTCOME_BINARY);
     q.x_is_classes = q.x_is_words || (sufficiency && r->target.categories != NULL);
     if (q.level != NULL) add_given(&q, q.level);
     for (int64_t g = 0; g < r->n_given; g++) add_given(&q, &r->given[g]);
+    q.given = given_text(r, &q);
     return q;
 }
 
-void audit_question_free(audit_question *q) { free(q->y); }
+void audit_questions_make(circe_audit_result *r) {
+    audited *whole = (audited *)(void *)r;
+    whole->questions = arena_alloc(&whole->owner, (size_t)r->n_findings * sizeof *whole->questions);
+    for (int64_t i = 0; i < r->n_findings; i++) whole->questions[i] = question_of(r, &r->findings[i]);
+}
+
+const audit_question *audit_question_of(const circe_audit_result *r, const circe_audit_finding *f) {
+    return &((const audited *)(const void *)r)->questions[f - r->findings];
+}
 
 void audit_x_part(const circe_audit_result *r, const circe_audit_finding *f, int64_t part, double *out) {
-    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
-    for (int64_t i = 0; i < r->n; i++) out[i] = q.x_is_words ? (double)(q.x->code[i] == part) : q.x->values[i];
+    const audit_question *q = audit_question_of(r, f);
+    for (int64_t i = 0; i < r->n; i++) out[i] = q->x_is_words ? (double)(q->x->code[i] == part) : q->x->values[i];
 }
 
 const char *audit_part_name(const circe_audit_result *r, const circe_audit_finding *f, int64_t part) {
-    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
-    return q.x_is_words ? q.x->categories[part] : NULL;
+    const audit_question *q = audit_question_of(r, f);
+    return q->x_is_words ? q->x->categories[part] : NULL;
 }
 
 const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_audit_finding *f) {
     if (f->notion == CIRCE_NOTION_INDEPENDENCE) return NULL;
     return f->notion == CIRCE_NOTION_SEPARATION ? &r->strata : &r->levels[f->prediction];
-}
-
-/* "repaid", "repaid, age and region"; "": nothing. */
-char *audit_given_text(const circe_audit_result *r, const circe_audit_finding *f) {
-    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL) abort(); /* as for every small allocation */
-    int64_t n = 0;
-    if (q.level != NULL) n += fprintf(out, "%s", q.level->name) > 0;
-    for (int64_t g = 0; g < r->n_given; g++, n++)
-        fprintf(out, "%s%s", n == 0 ? "" : n + 1 == q.n_y ? " and " : ", ", r->given[g].name);
-    fclose(out);
-    return text;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -214,15 +220,15 @@ static circe_status regress(const audit_run *run, const audit_question *q, const
 /* y leaves nothing of a constant. */
 static circe_status find_residual(audit_run *run, const circe_audit_finding *f, double **out) {
     const circe_audit_result *r = run->r;
-    double *residual = *out = calloc((size_t)(f->n_parts * r->n), sizeof *residual);
+    double *residual = *out = arena_try(audit_owner(r), (size_t)(f->n_parts * r->n) * sizeof *residual);
     if (residual == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)r->n);
-    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
+    const audit_question *q = audit_question_of(r, f);
     circe_status status = CIRCE_OK;
     OWNED double *x = small_alloc((size_t)r->n * sizeof *x);
-    for (int64_t k = 0; k < f->n_parts && status == CIRCE_OK && !q.x->is_constant; k++, residual += r->n) {
+    for (int64_t k = 0; k < f->n_parts && status == CIRCE_OK && !q->x->is_constant; k++, residual += r->n) {
         audit_x_part(r, f, k, x);
-        if (q.n_numbers > 0)
-            status = regress(run, &q, x, residual);
+        if (q->n_numbers > 0)
+            status = regress(run, q, x, residual);
         else
             cell_means(run, f, x, residual);
         for (int64_t i = 0; status == CIRCE_OK && i < r->n; i++) residual[i] = x[i] - residual[i];
@@ -233,7 +239,7 @@ static circe_status find_residual(audit_run *run, const circe_audit_finding *f, 
 circe_status audit_find_residuals(audit_run *run) {
     circe_audit_result *r = run->r;
     circe_status status = CIRCE_OK;
-    r->residuals = small_alloc((size_t)(r->n_notions * r->n_predictions) * sizeof *r->residuals);
+    r->residuals = arena_alloc(audit_owner(r), (size_t)(r->n_notions * r->n_predictions) * sizeof *r->residuals);
     for (int64_t k = 0; k < r->n_notions; k++) {
         for (int64_t p = 0; p < r->n_predictions && status == CIRCE_OK; p++)
             status = find_residual(run, audit_at(r, k, p, 0), &r->residuals[k * r->n_predictions + p]);

@@ -109,7 +109,7 @@ static report *begin_page(const circe_audit_result *r) {
     OWNED char *predictions = names_of(r->predictions, r->n_predictions),
                *attributes = names_of(r->attributes, r->n_attributes);
     OWNED char *title = small_format("Audit of %s", predictions);
-    OWNED char *given = audit_given_text(r, audit_at(r, 0, 0, 0));
+    const char *given = audit_question_of(r, audit_at(r, 0, 0, 0))->given;
     bool one = r->n_notions == 1 && r->notions[0] == CIRCE_NOTION_SEPARATION;
     OWNED char *subtitle =
         small_format("dependence on %s%s%s; %" PRId64 " rows of %s", attributes, one ? ", given " : ", by ",

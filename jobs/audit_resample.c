@@ -151,20 +151,19 @@ static int64_t put_metrics(const resampling *s, int64_t at, const double *value,
 
 /* The groups are the same whatever the notion. */
 static void share_groups(const circe_audit_result *r, const circe_audit_finding *first) {
-    size_t bytes = (size_t)r->groups[first->attribute].n_groups * sizeof *first->groups;
     for (int64_t k = 1; k < r->n_notions; k++)
-        audit_at(r, k, first->prediction, first->attribute)->groups = memcpy(small_alloc(bytes), first->groups, bytes);
+        audit_at(r, k, first->prediction, first->attribute)->groups = first->groups;
 }
 
 static void put_all(const resampling *s, const double *value, double *column) {
     circe_audit_result *r = s->run->r;
     int64_t at = 0;
-    r->quality = small_alloc((size_t)r->n_predictions * sizeof *r->quality);
+    r->quality = arena_alloc(audit_owner(r), (size_t)r->n_predictions * sizeof *r->quality);
     for (int64_t p = 0; p < r->n_predictions; p++) {
         at = put_metrics(s, at, value, column, &r->quality[p], 1);
         for (int64_t a = 0; a < r->n_attributes; a++) {
             circe_audit_finding *f = audit_at(r, 0, p, a);
-            f->groups = small_alloc((size_t)r->groups[a].n_groups * sizeof *f->groups);
+            f->groups = arena_alloc(audit_owner(r), (size_t)r->groups[a].n_groups * sizeof *f->groups);
             at = put_metrics(s, at, value, column, f->groups, r->groups[a].n_groups);
             share_groups(r, f);
         }

@@ -1,10 +1,7 @@
 /* The table of tests, and what their results are kept in. */
 #include "jobs/tests.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#include "base/small.h"
 
 const test_kind tests[] = {
     {.name = "kci",
@@ -85,19 +82,13 @@ const char *test_null_words(circe_test_null null) {
     return "not needed";
 }
 
-circe_effects_along test_along_make(const char *column, int64_t points) {
-    double *block = small_alloc((size_t)(5 * points) * sizeof *block);
-    return (circe_effects_along){.column = small_format("%s", column),
+circe_effects_along test_along_make(arena *owner, const char *column, int64_t points) {
+    double *block = arena_alloc(owner, (size_t)(5 * points) * sizeof *block);
+    return (circe_effects_along){.column = arena_text(owner, column),
                                  .points = points,
                                  .place = block,
                                  .value = block + points,
                                  .lower = block + 2 * points,
                                  .upper = block + 3 * points,
                                  .null_upper = block + 4 * points};
-}
-
-void test_along_free(circe_effects_along *along) {
-    free(along->column);
-    free(along->place);
-    *along = (circe_effects_along){0};
 }

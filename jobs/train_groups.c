@@ -109,23 +109,19 @@ static void group_column(const training_job *job, int64_t col, const judged *j, 
     const column_table *table = &job->set->table;
     const training_part *part = training_judged(job->set);
     char **categories = (char **)(uintptr_t)column_categories(table, col);
-    circe_audit_column column = {.values = small_alloc((size_t)part->n * sizeof(double)), .categories = categories};
-    circe_audit_groups groups = {0};
-    if (categories != NULL) column.code = small_alloc((size_t)part->n * sizeof(int64_t));
+    OWNED_BY(arena_free) arena scratch = {0};
+    circe_audit_column column = {.values = arena_alloc(&scratch, (size_t)part->n * sizeof(double)),
+                                 .code = arena_alloc(&scratch, (size_t)part->n * sizeof(int64_t)),
+                                 .categories = categories};
     while (categories != NULL && categories[column.n_categories] != NULL) column.n_categories++;
     for (int64_t i = 0; i < part->n; i++) {
         column.values[i] = column_value(table, part->rows[i], col);
         if (categories != NULL) column.code[i] = (int64_t)column.values[i];
     }
-    if (column.n_categories <= MOST_GROUPS) {
-        audit_groups_make(&column, NULL, part->n, GROUPS_OF_NUMBERS, 1, &groups);
-        r->groups = realloc(r->groups, (size_t)(r->n_groups + groups.n_groups) * sizeof *r->groups);
-        if (r->groups == NULL) abort(); /* some hundred bytes */
-        put_groups(j, column_name(table, col), &groups, r);
-        audit_groups_free(&groups);
-    }
-    free(column.values);
-    free(column.code);
+    if (column.n_categories > MOST_GROUPS) return;
+    circe_audit_groups groups = audit_groups_make(&scratch, &column, NULL, part->n, GROUPS_OF_NUMBERS, 1);
+    r->groups = small_grow(r->groups, (size_t)(r->n_groups + groups.n_groups) * sizeof *r->groups);
+    put_groups(j, column_name(table, col), &groups, r);
 }
 
 circe_status training_compare_groups(training_job *job) {
