@@ -38,10 +38,7 @@ static bool write_visible(const char *text, size_t bytes) {
     if (visible == NULL) errno = ENOMEM;
     OWNED char *folded = visible != NULL && width > 0 ? fold_lines(visible, strlen(visible), width) : NULL;
     const char *shown = folded != NULL ? folded : visible;
-    bool written = shown != NULL && write_all(shown, strlen(shown));
-    int problem = errno;
-    errno = problem;
-    return written;
+    return shown != NULL && write_all(shown, strlen(shown));
 }
 
 /* Bytes at the end that begin a character and do not finish it. */
@@ -71,8 +68,6 @@ static ssize_t on_write(void *cookie, const char *data, size_t bytes) {
     bool written = write_visible(text, whole - kept);
     memcpy(begun, text + whole - kept, kept);
     n_begun = kept;
-    int problem = errno;
-    errno = problem;
     return written ? (ssize_t)bytes : 0;
 }
 
