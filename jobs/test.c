@@ -60,36 +60,26 @@ static bool given(const test_job *j, const char *name) {
     return circe_options_given(&circe_test_job_schema, j->options, name);
 }
 
+static bool has_predictions(const test_job *j) { return circe_word_index(test_regressors, j->options->regressor) < 0; }
+
 static test_problem problem_of(const test_job *j, const test_kind *what) {
-    const circe_test_job_options *from = j->options;
-    test_problem p = {
-        .x = &j->x.values, .y = j->has_y && (what->uses & TEST_CONDITIONS) ? &j->y.values : NULL, .z = &j->z.values};
+    test_problem p = {.x = &j->x.values,
+                      .y = j->has_y && (what->uses & TEST_CONDITIONS) ? &j->y.values : NULL,
+                      .z = &j->z.values,
+                      .options = test_options_of(j->options, what)};
     circe_test_options *o = &p.options;
-    circe_test_options_init(o);
-    o->method = what->method;
-    circe_test_null_parse(from->null, &o->null);
-    o->draws = from->draws;
-    o->seed = (uint64_t)from->seed;
-    o->alpha = from->alpha;
     o->kernel_x = j->kernel_x;
     o->kernel_y = j->kernel_y;
     o->kernel_z = j->kernel_z;
     o->weights = j->of_rows[ROW_WEIGHTS].values;
     o->groups = j->of_rows[ROW_GROUPS].values;
     o->time = j->of_rows[ROW_TIME].values;
-    if (from->block != CIRCE_UNSET) o->block = (double)from->block;
     o->device = j->gpu.device;
-    circe_transform_parse(from->transform, &o->transform);
-    int regressor = circe_word_index(test_regressors, from->regressor);
-    if ((what->uses & TEST_REGRESSION) && regressor >= 0)
-        o->regressor = (circe_test_regressor)(CIRCE_REGRESSOR_KERNEL + regressor);
-    if ((what->uses & TEST_REGRESSION) && regressor < 0) {
+    if ((what->uses & TEST_REGRESSION) && has_predictions(j)) {
         o->fitted_x = &j->fitted_x;
         o->fitted_z = &j->fitted_z;
     }
-    if (what->uses & TEST_MEAN) o->mean = (circe_test_mean)circe_word_index("auto|rows|split", from->mean);
-    if ((what->uses & TEST_SPLIT) && !isnan(from->test_share)) o->test_share = from->test_share;
-    if ((what->uses & TEST_AUXILIARY) && from->auxiliary_y != NULL) {
+    if ((what->uses & TEST_AUXILIARY) && j->options->auxiliary_y != NULL) {
         o->auxiliary_y = &j->auxiliary_y.values;
         o->auxiliary_z = &j->auxiliary_z.values;
     }
@@ -199,8 +189,6 @@ static int group_rows(test_job *j, variable *variables, input **group) {
     variables[n] = VARIABLE_Z, group[n++] = &j->z;
     return row_columns_join(j->of_rows, variables, group, n);
 }
-
-static bool has_predictions(const test_job *j) { return circe_word_index(test_regressors, j->options->regressor) < 0; }
 
 /* group[0, n) and the predictions, whose rows are theirs as well. */
 static int group_all(test_job *j, variable *variables, input **group) {

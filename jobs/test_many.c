@@ -135,26 +135,6 @@ static circe_status kernel_of(const worker *w, const column_set *set, circe_kern
     return circe_kernel_parse(w->context, text, kernel);
 }
 
-static circe_test_options options_of(const worker *w) {
-    const circe_test_job_options *from = w->m->options;
-    circe_test_options o;
-    circe_test_options_init(&o);
-    o.method = w->m->what->method;
-    circe_test_null_parse(from->null, &o.null);
-    o.draws = from->draws;
-    o.seed = (uint64_t)from->seed;
-    o.alpha = from->alpha;
-    o.skip_checks = from->no_checks;
-    o.memory = w->memory;
-    o.device = w->gpu.device;
-    circe_transform_parse(from->transform, &o.transform);
-    if (w->m->what->uses & TEST_REGRESSION)
-        o.regressor =
-            (circe_test_regressor)(CIRCE_REGRESSOR_KERNEL + circe_word_index(test_regressors, from->regressor));
-    if (from->block != CIRCE_UNSET) o.block = (double)from->block;
-    return o;
-}
-
 /* From the folder of results, or computed and put there. */
 static circe_status find_result(const worker *w, const circe_mat *x, const circe_mat *y, const circe_mat *z,
                                 const circe_test_options *o, circe_answer *answer) {
@@ -180,7 +160,9 @@ static circe_status test_one(const worker *w, int64_t i) {
         mats[r] = circe_mat_f64(rest, n, a->of[r].n);
         rest = take_columns(w, &a->of[r], n, rest);
     }
-    circe_test_options o = options_of(w);
+    circe_test_options o = test_options_of(m->options, m->what);
+    o.memory = w->memory;
+    o.device = w->gpu.device;
     circe_answer *answer = &m->result->answers[i];
     answer->dropped = m->all.table.in.values.rows - n;
     o.weights = take_of_row(w, ROW_WEIGHTS, n, &rest);

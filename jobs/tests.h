@@ -39,6 +39,10 @@ extern const char test_regressors[];
 /* NULL if there is none. */
 const test_kind *test_find(const char *name);
 
+/* The library's options for one of the tests as the job's options have them, without what belongs to its rows. A
+ * --regressor that is a file is left out. */
+circe_test_options test_options_of(const circe_test_job_options *from, const test_kind *what);
+
 /* Memory for `points` places along a column of y. */
 circe_effects_along test_along_make(arena *owner, const char *column, int64_t points);
 
