@@ -8,6 +8,7 @@
 
 #include "base/small.h"
 #include "circe/circe.h"
+#include "io/io.h"
 #include "jobs/audit_parts.h"
 
 enum { MOST_MEASURED = 2000 };
@@ -40,13 +41,6 @@ static void problem_free(problem *p) {
 /* Of `n` rows from `first` on, for the next call of the measure. */
 static circe_status weigh(const problem *p, int64_t first, int64_t n, circe_measure *measure) {
     return p->rows.weights != NULL ? circe_measure_set_weights(measure, p->rows.weights + first, n) : CIRCE_OK;
-}
-
-static circe_mat rows_of(const circe_mat *m, int64_t first, int64_t n) {
-    circe_mat part = *m;
-    part.data = (double *)m->data + first * m->ld;
-    part.rows = n;
-    return part;
 }
 
 static circe_status make_kernel(circe_context *context, bool categories, const circe_mat *values,
@@ -94,12 +88,12 @@ static circe_status measure_circe(const audit_run *run, problem *p, double *valu
     options.per_dimension = 0;
     if (p->question->n_numbers > 0) options.sigma2_y = widths, options.n_sigma2_y = 5;
     int64_t n = p->rows.mat_x.rows, half = n / 2;
-    circe_mat y = rows_of(&p->rows.mat_y, 0, half), z = rows_of(&p->rows.mat_z, 0, half);
+    circe_mat y = io_rows(&p->rows.mat_y, 0, half), z = io_rows(&p->rows.mat_z, 0, half);
     if (status == CIRCE_OK) status = circe_measure_create(run->context, &options, &p->circe);
     if (status == CIRCE_OK) status = weigh(p, 0, half, p->circe);
     if (status == CIRCE_OK) status = circe_measure_fit(p->circe, &y, &z);
-    circe_mat x = rows_of(&p->rows.mat_x, half, n - half);
-    y = rows_of(&p->rows.mat_y, half, n - half), z = rows_of(&p->rows.mat_z, half, n - half);
+    circe_mat x = io_rows(&p->rows.mat_x, half, n - half);
+    y = io_rows(&p->rows.mat_y, half, n - half), z = io_rows(&p->rows.mat_z, half, n - half);
     if (status == CIRCE_OK) status = weigh(p, half, n - half, p->circe);
     if (status == CIRCE_OK) status = circe_measure_points(p->circe, &x, &y, &z, value, NULL);
     circe_kernel_destroy(free_y);

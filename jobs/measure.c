@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/owned.h"
+#include "core/core.h"
 #include "jobs/kernel_choice.h"
 #include "jobs/model_file.h"
 #include "jobs/sentinels.h"
@@ -289,19 +290,14 @@ static void note_codes(measure_job *j, const input *in) {
     }
 }
 
-static double number_at(const circe_mat *m, int64_t i, int64_t c) {
-    int64_t at = i * m->ld + c;
-    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[at] : ((const double *)m->data)[at];
-}
-
 /* gcm's kernel ridge has no intercept: it shrinks to 0, and a share of a large mean stays in the residuals. */
 static void note_far(measure_job *j, const input *in) {
     enum { FAR = 10 };
     const circe_mat *m = &in->values;
     for (int64_t c = 0; c < m->cols; c++) {
         double mean = 0.0, square = 0.0;
-        for (int64_t i = 0; i < m->rows; i++) mean += number_at(m, i, c) / (double)m->rows;
-        for (int64_t i = 0; i < m->rows; i++) square += pow(number_at(m, i, c) - mean, 2.0) / (double)m->rows;
+        for (int64_t i = 0; i < m->rows; i++) mean += circe__at(m, i, c) / (double)m->rows;
+        for (int64_t i = 0; i < m->rows; i++) square += pow(circe__at(m, i, c) - mean, 2.0) / (double)m->rows;
         if (square > 0.0 && fabs(mean) > FAR * sqrt(square))
             notes_add(&j->warnings,
                       "column %" PRId64

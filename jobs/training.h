@@ -129,6 +129,8 @@ static inline int64_t training_likeliest(const float *row, int64_t classes) {
 double training_loss_unit(const training_set *set, const training_part *part);
 /* The mean of n values with its interval, by drawing rows again. */
 circe_training_estimate training_mean(const double *values, int64_t n, int64_t seed);
+/* Of so many rows, where nothing is known: NaN. */
+circe_training_score training_unknown_score(int64_t rows);
 /* Error, rates, tests and effect; `intervals`: of KPC too, which take long. */
 circe_status training_score(const training_job *job, const training_part *part, const float *outputs, bool intervals,
                             circe_training_score *score);
