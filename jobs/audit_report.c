@@ -130,8 +130,8 @@ static circe_status write_page(const circe_audit_result *r, const char *folder) 
     for (int64_t i = 0; i < r->n_attributes; i++) audit_show_attribute(&w, i);
     show_caveats(&w);
     show_facts(&w);
-    if (!report_end(w.page, path)) w.status = CIRCE_ERR_WRITE;
-    return w.status;
+    circe_status ended = report_end(w.page, path);
+    return w.status == CIRCE_OK ? ended : w.status;
 }
 
 circe_status circe_audit_report(const circe_audit_result *r, const char *folder) {

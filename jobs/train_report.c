@@ -22,7 +22,7 @@ static void write_table(training_page *p, const char *name, const char *const *c
     OWNED char *path = small_format("%s/%s", p->folder, name);
     report_table table = cells_table(list, "", columns, n_columns);
     if (words) table.numeric = NULL;
-    if (p->status == CIRCE_OK && !report_write_csv(path, &table)) p->status = CIRCE_ERR_WRITE;
+    if (p->status == CIRCE_OK) p->status = report_write_csv(path, &table);
     cells_free(list);
 }
 
@@ -386,7 +386,8 @@ static void write_page(training_page *p) {
     report_heading(p->page, "Settings");
     show_facts(p);
     write_text(p, "run.yaml", p->t->yaml);
-    if (!report_end(p->page, path) && p->status == CIRCE_OK) p->status = CIRCE_ERR_WRITE;
+    circe_status ended = report_end(p->page, path);
+    if (p->status == CIRCE_OK) p->status = ended;
 }
 
 circe_status circe_training_report(circe_context *context, const circe_training *result, const char *folder) {

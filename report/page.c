@@ -229,9 +229,9 @@ static void put_together(report *page, FILE *out) {
     fprintf(out, "<script>\n%s</script>\n</body>\n</html>\n", report__script);
 }
 
-bool report_end(report *page, const char *path) {
+circe_status report_end(report *page, const char *path) {
     report__text whole;
-    if (page == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path), false;
+    if (page == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path);
     report__text *parts[] = {&page->head, &page->contents, &page->body, &page->facts};
     bool there = true;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) there = report__close(parts[i]) && there;
@@ -240,5 +240,5 @@ bool report_end(report *page, const char *path) {
     if (!there && report__close(&whole)) free(whole.text);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) free(parts[i]->text);
     free(page);
-    return there ? report__save(&whole, path) : (circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path), false);
+    return there ? report__save(&whole, path) : circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path);
 }
