@@ -47,8 +47,9 @@ void audit_show_quality(audit_page *w) {
             if (there[m]) audit_add_estimate(&list, &r->quality[p].of[first[m]]);
     }
     report_heading(w->page, "How good the predictions are");
-    audit_show_table(w, "For all rows, with 95 % intervals. The mean error is the mean of prediction minus outcome.",
-                     columns, 1 + n, 1, &list);
+    cells_show(&list, w->page,
+               "For all rows, with 95 % intervals. The mean error is the mean of prediction minus outcome.", columns,
+               1 + n, 1);
     for (int64_t p = 0; p < r->n_predictions; p++) show_useless(w, p);
 }
 
@@ -160,11 +161,10 @@ void audit_show_differences(audit_page *w) {
         audit_add_estimate(&list, &d->difference);
     }
     report_heading(w->page, "Which prediction is better at what");
-    audit_show_table(
-        w,
-        "Differences between predictions on the same rows. One prediction is better if the 95 % interval of the "
-        "difference excludes 0. For an attribute of numbers, gaps are between four groups.",
-        columns, 5, 4, &list);
+    cells_show(&list, w->page,
+               "Differences between predictions on the same rows. One prediction is better if the 95 % interval of the "
+               "difference excludes 0. For an attribute of numbers, gaps are between four groups.",
+               columns, 5, 4);
 }
 
 /* The limits of --fail-if. */
@@ -186,9 +186,8 @@ void audit_show_checks(audit_page *w) {
         if (notions) cells_add(&list, "%s", c->attribute >= 0 ? circe_audit_notion_name(c->notion) : "–");
     }
     report_heading(w->page, "Limits");
-    audit_show_table(
-        w,
-        "The limits of --fail-if. A check fails if the value itself exceeds its limit. The 95 % interval shows "
-        "whether these rows can decide: it lies within the limit, outside it, or across it.",
-        columns, notions ? 7 : 6, 5, &list);
+    cells_show(&list, w->page,
+               "The limits of --fail-if. A check fails if the value itself exceeds its limit. The 95 % interval shows "
+               "whether these rows can decide: it lies within the limit, outside it, or across it.",
+               columns, notions ? 7 : 6, 5);
 }

@@ -178,7 +178,7 @@ static void show_group_table(audit_page *w, const circe_audit_finding *f) {
                                        audit_groups_compared(groups) < groups->n_groups
                                            ? " Groups marked as small are not compared in the gaps."
                                            : "");
-    audit_show_table(w, caption, columns, 2 + n, 1, &list);
+    cells_show(&list, w->page, caption, columns, 2 + n, 1);
 }
 
 static void show_groups(audit_page *w, int64_t attribute) {
