@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/small.h"
+#include "base/owned.h"
 #include "core/settings.h"
 #include "io/io.h"
 #include "io/list.h"

@@ -508,6 +508,6 @@ circe_status audit_data_read(audit_run *run, const circe_table *table) {
     audit_model made = {0};
     circe_status status = audit_model_predict(run, table, &made);
     if (status == CIRCE_OK) status = read_source(run, table, &made);
-    audit_model_free(&made);
+    name_list_free(&made.names);
     return status;
 }

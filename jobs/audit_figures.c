@@ -84,15 +84,16 @@ static void put_metric(report_series *s, const standing *at, const circe_audit_m
 static void add_cloud(chart *c, report_panel *panel, const circe_audit_result *r, const circe_audit_finding *f) {
     const circe_audit_column *z = audit_attribute(r, f);
     const standing at = {r, f->attribute, 0, 1};
-    int64_t n = 0, *rows = audit_sample(r->n, MOST_SHOWN, r->seed, 21, &n);
-    OWNED double *spread = small_alloc((size_t)n * sizeof *spread), *y = audit_take(audit_residual(r, f, 0), rows, n);
+    OWNED_BY(arena_free) arena scratch = {0};
+    int64_t n = 0, *rows = audit_sample(&scratch, r->n, MOST_SHOWN, r->seed, 21, &n);
+    double *spread = arena_alloc(&scratch, (size_t)n * sizeof *spread);
+    double *y = audit_take(&scratch, audit_residual(r, f, 0), rows, n);
     circe_random_uniform((circe_random){.seed = 1, .stream = 22}, 0, n, spread);
     report_series *s = chart_series(c, panel, REPORT_POINTS, CHART_GREY, "rows", n);
     for (int64_t i = 0; i < n; i++)
         chart_point(s, z->code != NULL ? (double)z->code[rows[i]] + 0.5 * (spread[i] - 0.5) : z->values[rows[i]], y[i]);
     chart_level(c, panel, NULL, 0);
     put_profile(add_band(c, panel, &at, "mean of a group, 95 % interval", 1), &at, &f->residual[0]);
-    free(rows);
 }
 
 static char *residual_caption(const circe_audit_result *r, const circe_audit_finding *f) {

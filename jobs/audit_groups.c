@@ -201,9 +201,9 @@ void audit_make_groups(audit_run *run) {
 
 /* ---- random parts ------------------------------------------------------------------------------------------------ */
 
-int64_t *audit_sample(int64_t all, int64_t most, int64_t seed, uint64_t stream, int64_t *n) {
+int64_t *audit_sample(arena *owner, int64_t all, int64_t most, int64_t seed, uint64_t stream, int64_t *n) {
     *n = all < most ? all : most;
-    int64_t *rows = small_alloc((size_t)*n * sizeof *rows);
+    int64_t *rows = arena_alloc(owner, (size_t)*n * sizeof *rows);
     if (*n < all)
         circe_random_subset((circe_random){.seed = (uint64_t)seed, .stream = stream}, all, *n, rows);
     else
@@ -211,8 +211,8 @@ int64_t *audit_sample(int64_t all, int64_t most, int64_t seed, uint64_t stream, 
     return rows;
 }
 
-double *audit_take(const double *values, const int64_t *rows, int64_t n) {
-    double *out = small_alloc((size_t)n * sizeof *out);
+double *audit_take(arena *owner, const double *values, const int64_t *rows, int64_t n) {
+    double *out = arena_alloc(owner, (size_t)n * sizeof *out);
     for (int64_t i = 0; i < n; i++) out[i] = values[rows[i]];
     return out;
 }

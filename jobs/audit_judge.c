@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/small.h"
+#include "base/owned.h"
 #include "circe/circe.h"
 #include "jobs/audit_parts.h"
 #include "jobs/calibration.h"
@@ -39,7 +39,8 @@ typedef struct judging {
 } judging;
 
 static audit_rows take_rows(const judging *j, int64_t most, uint64_t stream) {
-    int64_t n = 0, *index = audit_sample(j->run->r->n, most, j->run->options->seed, stream, &n);
+    OWNED_BY(arena_free) arena scratch = {0};
+    int64_t n = 0, *index = audit_sample(&scratch, j->run->r->n, most, j->run->options->seed, stream, &n);
     return audit_rows_take(j->run->r, j->question, index, n);
 }
 

@@ -24,7 +24,7 @@ const char *circe_audit_measure_name(int measure) {
 typedef struct problem {
     const audit_question *question;
     audit_rows rows;
-    int64_t *code; /* of z, if it has categories */
+    int64_t *code; /* of z, if it has categories; of the rows */
     circe_kernel *kernel_x, *kernel_y, *kernel_z;
     circe_measure *circe;
 } problem;
@@ -35,7 +35,6 @@ static void problem_free(problem *p) {
     circe_kernel_destroy(p->kernel_y);
     circe_kernel_destroy(p->kernel_z);
     audit_rows_free(&p->rows);
-    free(p->code);
 }
 
 /* Of `n` rows from `first` on, for the next call of the measure. */
@@ -52,15 +51,15 @@ static circe_status make_kernel(circe_context *context, bool categories, const c
 
 /* A random order, so that the halves are alike whatever the order of the table. */
 static void take_rows(const audit_run *run, problem *p) {
-    int64_t n = 0, *rows = audit_sample(run->r->n, MOST_MEASURED, run->options->seed, 3, &n);
-    int64_t *order = small_alloc((size_t)n * sizeof *order), *drawn = small_alloc((size_t)n * sizeof *drawn);
+    OWNED_BY(arena_free) arena scratch = {0};
+    int64_t n = 0, *rows = audit_sample(&scratch, run->r->n, MOST_MEASURED, run->options->seed, 3, &n);
+    int64_t *order = arena_alloc(&scratch, (size_t)n * sizeof *order);
+    int64_t *drawn = arena_alloc(&scratch, (size_t)n * sizeof *drawn);
     circe_random_permutation((circe_random){.seed = (uint64_t)run->options->seed, .stream = 4}, n, order);
     for (int64_t i = 0; i < n; i++) drawn[i] = rows[order[i]];
     p->rows = audit_rows_take(run->r, p->question, drawn, n);
-    p->code = small_alloc((size_t)n * sizeof *p->code);
+    p->code = arena_alloc(&p->rows.owner, (size_t)n * sizeof *p->code);
     for (int64_t i = 0; p->question->z->code != NULL && i < n; i++) p->code[i] = p->question->z->code[drawn[i]];
-    free(order);
-    free(rows);
 }
 
 static circe_status make_kernels(const audit_run *run, problem *p) {

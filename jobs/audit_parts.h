@@ -102,14 +102,13 @@ circe_status audit_step_intervals(audit_run *run, double share);
 
 /* What a model predicts, as columns of the table. */
 typedef struct audit_model {
-    name_list names; /* of the columns */
-    double **values; /* (names), each with one number per row of the table; NaN if a cell is missing */
-    char *target;    /* that is predicted */
+    name_list names;    /* of the columns; owned */
+    double **values;    /* (names), each with one number per row of the table; NaN if a cell is missing */
+    const char *target; /* that is predicted */
 } audit_model;
 
 /* Does nothing if no model was named. */
 circe_status audit_model_predict(audit_run *run, const circe_table *table, audit_model *model);
-void audit_model_free(audit_model *model);
 
 /* Reads and checks the table's columns. */
 circe_status audit_data_read(audit_run *run, const circe_table *table);
@@ -132,16 +131,15 @@ const char *audit_part_name(const circe_audit_result *r, const circe_audit_findi
 
 /* Some rows of a question, as the library takes them. */
 typedef struct audit_rows {
-    int64_t *index;
+    arena owner;                 /* of the rest */
     double *x, *y, *z, *weights; /* weights NULL: every row counts once */
     circe_mat mat_x, mat_y, mat_z;
 } audit_rows;
 
-/* `index` becomes part of the result. */
-audit_rows audit_rows_take(const circe_audit_result *r, const audit_question *q, int64_t *index, int64_t n);
+audit_rows audit_rows_take(const circe_audit_result *r, const audit_question *q, const int64_t *index, int64_t n);
 void audit_rows_free(audit_rows *rows);
-/* y of these rows (NULL: of all), (n, n_y). The caller frees it. */
-double *audit_y_rows(const audit_question *q, const int64_t *rows, int64_t n);
+/* y of these rows (NULL: of all), (n, n_y). */
+double *audit_y_rows(arena *owner, const audit_question *q, const int64_t *rows, int64_t n);
 
 /* Delta kernels for categories; NULL for numbers: the library's own choice. */
 typedef struct audit_kernels {
@@ -163,10 +161,10 @@ circe_audit_groups audit_groups_make(arena *owner, const circe_audit_column *col
                                      int64_t wanted, int64_t smallest);
 int64_t audit_groups_compared(const circe_audit_groups *groups);
 
-/* Up to `most` random rows, ascending; all of them if there are no more. The caller frees it. */
-int64_t *audit_sample(int64_t all, int64_t most, int64_t seed, uint64_t stream, int64_t *n);
-/* Those rows of a column. The caller frees it. */
-double *audit_take(const double *values, const int64_t *rows, int64_t n);
+/* Up to `most` random rows, ascending; all of them if there are no more. */
+int64_t *audit_sample(arena *owner, int64_t all, int64_t most, int64_t seed, uint64_t stream, int64_t *n);
+/* Those rows of a column. */
+double *audit_take(arena *owner, const double *values, const int64_t *rows, int64_t n);
 
 /* ---- what is found ----------------------------------------------------------------------------------------------- */
 
@@ -204,12 +202,11 @@ typedef struct audit_ranking {
     bool errors;                 /* errors mean something: audit_has_errors */
     double threshold;            /* audit_threshold */
     bool labels;                 /* three or more classes: `predicted` is 1 if the label is right */
-    int64_t *order;              /* (n): rows by their prediction, ascending; owned */
-    double *predicted, *outcome; /* (n) in that order; owned */
+    int64_t *order;              /* (n): rows by their prediction, ascending */
+    double *predicted, *outcome; /* (n) in that order */
 } audit_ranking;
 
-circe_status audit_ranking_make(const circe_audit_result *r, int64_t prediction, audit_ranking *out);
-void audit_ranking_free(audit_ranking *ranking);
+circe_status audit_ranking_make(arena *owner, const circe_audit_result *r, int64_t prediction, audit_ranking *out);
 
 /* Scratch for that many groups. The caller frees it. */
 typedef struct audit_sums audit_sums;

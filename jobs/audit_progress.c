@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/owned.h"
 #include "jobs/audit_parts.h"
 #include "jobs/notes.h"
 

@@ -86,8 +86,8 @@ const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-double *audit_y_rows(const audit_question *q, const int64_t *rows, int64_t n) {
-    double *out = small_alloc((size_t)(n * q->n_y + 1) * sizeof *out);
+double *audit_y_rows(arena *owner, const audit_question *q, const int64_t *rows, int64_t n) {
+    double *out = arena_alloc(owner, (size_t)(n * q->n_y + 1) * sizeof *out);
     for (int64_t k = 0; k < q->n_y; k++) {
         const circe_audit_column *c = q->y[k];
         bool standard = k < q->n_numbers && q->n_y > 1;
@@ -99,25 +99,19 @@ double *audit_y_rows(const audit_question *q, const int64_t *rows, int64_t n) {
     return out;
 }
 
-audit_rows audit_rows_take(const circe_audit_result *r, const audit_question *q, int64_t *index, int64_t n) {
-    audit_rows out = {.index = index,
-                      .x = audit_take(q->x->values, index, n),
-                      .y = audit_y_rows(q, index, n),
-                      .z = audit_take(q->z->values, index, n),
-                      .weights = r->weights != NULL ? audit_take(r->weights, index, n) : NULL};
+audit_rows audit_rows_take(const circe_audit_result *r, const audit_question *q, const int64_t *index, int64_t n) {
+    audit_rows out = {0};
+    out.x = audit_take(&out.owner, q->x->values, index, n);
+    out.y = audit_y_rows(&out.owner, q, index, n);
+    out.z = audit_take(&out.owner, q->z->values, index, n);
+    if (r->weights != NULL) out.weights = audit_take(&out.owner, r->weights, index, n);
     out.mat_x = circe_mat_f64(out.x, n, 1);
     out.mat_y = circe_mat_f64(out.y, n, q->n_y);
     out.mat_z = circe_mat_f64(out.z, n, 1);
     return out;
 }
 
-void audit_rows_free(audit_rows *r) {
-    free(r->index);
-    free(r->x);
-    free(r->y);
-    free(r->z);
-    free(r->weights);
-}
+void audit_rows_free(audit_rows *r) { arena_free(&r->owner); }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
@@ -197,9 +191,11 @@ static void weigh_mean(const circe_audit_result *r, circe_audit_column *c) {
 
 /* Kernel regression on y, fitted on a part of the rows if there are many. */
 static circe_status regress(const audit_run *run, const audit_question *q, const double *values, double *mean) {
-    int64_t m = 0, n = run->r->n, *rows = audit_sample(n, MOST_FITTED, run->options->seed, 5, &m);
-    OWNED double *y = audit_y_rows(q, rows, m), *x = audit_take(values, rows, m), *all = audit_y_rows(q, NULL, n);
-    OWNED double *weights = run->r->weights != NULL ? audit_take(run->r->weights, rows, m) : NULL;
+    OWNED_BY(arena_free) arena scratch = {0};
+    int64_t m = 0, n = run->r->n, *rows = audit_sample(&scratch, n, MOST_FITTED, run->options->seed, 5, &m);
+    double *y = audit_y_rows(&scratch, q, rows, m), *x = audit_take(&scratch, values, rows, m);
+    double *all = audit_y_rows(&scratch, q, NULL, n);
+    double *weights = run->r->weights != NULL ? audit_take(&scratch, run->r->weights, rows, m) : NULL;
     circe_audit_column unit = {.values = (double *)values};
     circe_cme *cme = NULL;
     audit_column_describe(&unit, n);
@@ -213,7 +209,6 @@ static circe_status regress(const audit_run *run, const audit_question *q, const
     if (status == CIRCE_OK) status = circe_cme_mean(run->workspace, cme, &at, &out);
     for (int64_t i = 0; status == CIRCE_OK && i < n; i++) mean[i] = mean[i] * unit.deviation + unit.mean;
     circe_cme_destroy(cme);
-    free(rows);
     return status;
 }
 

@@ -87,11 +87,8 @@ static void show_facts(audit_page *w) {
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static circe_status write_json(const circe_audit_result *r, const char *folder) {
-    cJSON *json = audit_json(r, folder);
-    OWNED char *text = json_utf8(json, true), *path = small_format("%s/results.json", folder);
-    cJSON_Delete(json);
-    return text != NULL ? file_write_text(path, text, strlen(text))
-                        : circe_fail(CIRCE_ERR_MEMORY, "out of memory for %s", path);
+    OWNED char *text = json_text(audit_json(r, folder)), *path = small_format("%s/results.json", folder);
+    return text != NULL ? file_write_text(path, text, strlen(text)) : CIRCE_ERR_MEMORY;
 }
 
 /* "before and after" */

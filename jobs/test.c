@@ -466,11 +466,8 @@ circe_status circe_test_run(circe_context *context, const circe_table *table, co
     j.result->warnings = notes_hand_over(&j.warnings);
     free_job(&j);
     status = small_end(mark, status);
-    if (status != CIRCE_OK) {
-        circe_test_job_result_free(j.result);
-        j.result = NULL;
-    }
-    *result = j.result;
+    if (status != CIRCE_OK) circe_test_job_result_free(j.result);
+    *result = status == CIRCE_OK ? j.result : NULL;
     return status;
 }
 

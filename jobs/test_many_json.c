@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/small.h"
 #include "circe/test_job.h"
 #include "core/settings.h"
 #include "io/list.h"

@@ -416,7 +416,7 @@ static void hand_over(search *s) {
     circe_training *r = &s->job->made->result;
     for (int64_t i = 0; i < s->n_trials; i++) s->trials[i].invariant = is_invariant(s, &s->trials[i].score);
     qsort(s->trials, (size_t)s->n_trials, sizeof s->trials[0], by_gamma);
-    r->trials = small_alloc((size_t)s->n_trials * sizeof *r->trials);
+    r->trials = arena_alloc(&s->job->made->owner, (size_t)s->n_trials * sizeof *r->trials);
     memcpy(r->trials, s->trials, (size_t)s->n_trials * sizeof *r->trials);
     r->n_trials = s->n_trials;
     r->trial_rows = s->rows.n;

@@ -71,7 +71,7 @@ static void score_numbers(training_job *job) {
     const training_part *part = training_judged(&t->set);
     int64_t n = part->n, cols = job->outputs;
     double all = training_loss_unit(&t->set, part);
-    r->errors = small_alloc((size_t)cols * sizeof *r->errors);
+    r->errors = arena_alloc(&t->owner, (size_t)cols * sizeof *r->errors);
     r->loss = r->r2 = r->spread = 0.0;
     for (int64_t c = 0; c < cols; c++) {
         const char *name = training_column(&t->set, &t->set.target, c);

@@ -2,6 +2,7 @@
 #ifndef JOBS_TRAINING_H
 #define JOBS_TRAINING_H
 
+#include "base/arena.h"
 #include "jobs/notes.h"
 #include "jobs/predictor.h"
 #include "jobs/train_set.h"
@@ -16,7 +17,8 @@ typedef struct trained {
     float *baseline, *after; /* (judged rows, outputs): predictions as the network gives them; NULL: none */
     float *watched;          /* (validation rows, outputs) */
     cJSON *settings;         /* data, columns, split and every option that shapes the result */
-    char *yaml;              /* the run as a file of settings */
+    const char *yaml;        /* the run as a file of settings */
+    arena owner;             /* of texts and small lists */
 } trained;
 
 static inline const trained *trained_of(const circe_training *result) { return (const trained *)(const void *)result; }
