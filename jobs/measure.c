@@ -147,14 +147,13 @@ static circe_status split_rows(measure_job *j) {
     circe_random_permutation((circe_random){.seed = (uint64_t)j->options->seed}, n, order);
     qsort(order, (size_t)half, sizeof *order, ascending);
     qsort(order + half, (size_t)(n - half), sizeof *order, ascending);
-    circe_status status = input_take_rows(&j->read_y, order, half, &j->holdout_y);
-    if (status == CIRCE_OK) status = input_take_rows(&j->read_z, order, half, &j->holdout_z);
-    if (status == CIRCE_OK) status = input_take_rows(&j->read_x, order + half, n - half, &j->x);
-    if (status == CIRCE_OK) status = input_take_rows(&j->read_y, order + half, n - half, &j->y);
-    if (status == CIRCE_OK) status = input_take_rows(&j->read_z, order + half, n - half, &j->z);
-    if (status == CIRCE_OK && j->options->weights != NULL) {
-        status = input_take_rows(&j->read_weights, order, half, &j->holdout_weights);
-        if (status == CIRCE_OK) status = input_take_rows(&j->read_weights, order + half, n - half, &j->weights);
+    input *const from[] = {&j->read_x, &j->read_y, &j->read_z, &j->read_weights};
+    input *const fitted[] = {NULL, &j->holdout_y, &j->holdout_z, &j->holdout_weights};
+    input *const measured[] = {&j->x, &j->y, &j->z, &j->weights};
+    circe_status status = CIRCE_OK;
+    for (int k = 0; k < (j->options->weights != NULL ? 4 : 3) && status == CIRCE_OK; k++) {
+        if (fitted[k] != NULL) status = input_take_rows(from[k], order, half, fitted[k]);
+        if (status == CIRCE_OK) status = input_take_rows(from[k], order + half, n - half, measured[k]);
     }
     return status;
 }

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/owned.h"
 #include "cli/common/output.h"
 #include "cli/common/text.h"
 #include "jobs/audit_parts.h"
