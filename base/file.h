@@ -6,6 +6,9 @@
 
 #include "circe/status.h"
 
+/* The text of a file, up to its first zero byte; to be freed. NULL: it cannot be read. */
+char *file_read_text(const char *path);
+
 circe_status file_write_text(const char *path, const char *text, size_t bytes);
 
 struct circe__atomic;

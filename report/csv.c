@@ -3,8 +3,8 @@
 
 #include "report/report_parts.h"
 
-void report_put_cell(FILE *out, const char *before, const char *text) {
-    bool quoted = strpbrk(text, ",\"\r\n") != NULL;
+void report_put_cell(FILE *out, char delimiter, const char *before, const char *text) {
+    bool quoted = strpbrk(text, "\"\r\n") != NULL || strchr(text, delimiter) != NULL;
     fprintf(out, "%s%s", quoted ? "\"" : "", before);
     for (const char *c = text; *c != '\0'; c++) {
         if (*c == '"') fputc('"', out);
@@ -14,7 +14,7 @@ void report_put_cell(FILE *out, const char *before, const char *text) {
 }
 
 static void put_cell(FILE *out, const char *cell, bool last) {
-    report_put_cell(out, "", cell != NULL ? cell : "");
+    report_put_cell(out, ',', "", cell != NULL ? cell : "");
     fputs(last ? "\r\n" : ",", out);
 }
 

@@ -70,8 +70,9 @@ typedef struct report_table {
 /* RFC 4180. */
 circe_status report_write_csv(const char *path, const report_table *table);
 
-/* One cell of a .csv, quoted where it must be; `before` is put before the text and needs no quotes itself. */
-void report_put_cell(FILE *out, const char *before, const char *text);
+/* One cell of a .csv or the like, quoted where it must be; `before` is put before the text and needs no quotes
+ * itself. */
+void report_put_cell(FILE *out, char delimiter, const char *before, const char *text);
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
 
