@@ -279,9 +279,8 @@ static train_data slice_of(const training_part *part, circe_measure_kind kind, c
     if (ranks == NULL) return data;
     circe_mat features = part->features, *const mats[] = {&features, &data.target, &data.y, &data.z};
     for (size_t m = 0; m < sizeof mats / sizeof mats[0]; m++) {
-        mats[m]->rows = n;
-        if (mats[m]->data != NULL && mats[m]->cols > 0)
-            mats[m]->data = (char *)mats[m]->data + (size_t)(first * mats[m]->ld) * circe_dtype_size(mats[m]->dtype);
+        bool there = mats[m]->data != NULL && mats[m]->cols > 0;
+        *mats[m] = io_rows(mats[m], there ? first : 0, n);
     }
     if (part->shown == NULL) {
         data.features = train_source_floats(&features);
