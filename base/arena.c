@@ -11,12 +11,16 @@ struct arena_block {
     max_align_t data[];
 };
 
-void *arena_alloc(arena *owner, size_t bytes) {
-    struct arena_block *block = small_alloc(sizeof *block + bytes);
+static void *add(arena *owner, struct arena_block *block) {
+    if (block == NULL) return NULL;
     block->before = owner->last;
     owner->last = block;
     return block->data;
 }
+
+void *arena_alloc(arena *owner, size_t bytes) { return add(owner, small_alloc(sizeof(struct arena_block) + bytes)); }
+
+void *arena_try(arena *owner, size_t bytes) { return add(owner, calloc(1, sizeof(struct arena_block) + bytes)); }
 
 char *arena_text(arena *owner, const char *text) { return arena_format(owner, "%s", text); }
 

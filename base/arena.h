@@ -10,6 +10,8 @@ typedef struct arena {
 } arena;
 
 void *arena_alloc(arena *owner, size_t bytes); /* zeroed */
+/* The same for an array of data; NULL: there is no memory for it. */
+void *arena_try(arena *owner, size_t bytes);
 char *arena_text(arena *owner, const char *text);
 char *arena_format(arena *owner, const char *format, ...) CIRCE_PRINTF(2, 3);
 void arena_free(arena *owner);

@@ -1,9 +1,16 @@
 /* Text files, written whole or not at all. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "circe/status.h"
+
+/* The text of a file, up to its first zero byte; to be freed. NULL: it cannot be read. */
+char *file_read_text(const char *path);
+
+/* Every byte, whatever signals come; false: errno says why. */
+bool file_write_all(int descriptor, const void *bytes, size_t n);
 
 circe_status file_write_text(const char *path, const char *text, size_t bytes);
 

@@ -54,6 +54,15 @@ def save(found, results):
         Path(found.json).write_text(json.dumps(results, indent=1) + "\n")
 
 
+def gnuplot(folder, script):
+    """Runs a script in its folder, where its data are, and says which figure it drew."""
+    try:
+        subprocess.run(["gnuplot", script], cwd=folder, check=True)
+    except FileNotFoundError:
+        sys.exit(f"{Path(sys.argv[0]).name}: gnuplot is not installed; the data are in {folder}, beside {script}")
+    print((Path(folder) / script).with_suffix(".svg"))
+
+
 def resources(command, **more):
     """Runs a command: its wall seconds, processor seconds, peak resident bytes, and what it printed."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as problems:

@@ -31,7 +31,6 @@ def parse_options():
     parser.add_argument("--peers", action="store_true", help="nulls, alternatives: other packages as well")
     parser.add_argument("--kept", action="store_true", help="nulls, alternatives: only those no setting was chosen on")
     parser.add_argument("--first", type=int, default=0, help="the seed of the first data set [0]")
-    parser.add_argument("--figure", metavar="SVG", help="nulls, alternatives: draw the shares")
     parser.add_argument("--threads", type=int, default=1, help="of both sides [1]")
     parser.add_argument("--json", metavar="OUT", help="also write everything here, after every part")
     return parser.parse_args()
@@ -171,8 +170,6 @@ def table(library, kinds, title):
             unobjected = "" if row["unobjected"] is None else f"{row['unobjected']:.2f}"
             print(f"{name:42} {method:22} {row['rejected']:5.3f} [{low:.3f}, {high:.3f}] {unobjected:5} {row['ms']:8.1f} ms",
                   flush=True)
-    if OPTIONS.figure:
-        draw(rows, title)
     return rows
 
 
@@ -182,31 +179,6 @@ def nulls(library):
 
 def alternatives(library):
     return table(library, generators.ALTERNATIVES, f"Alternatives: share rejected at {ALPHA}")
-
-
-def draw(rows, title):
-    """One line for each data set, one mark for each method, with its interval."""
-    names, methods = list(dict.fromkeys(r["data"] for r in rows)), list(dict.fromkeys(r["method"] for r in rows))
-    colors = ["#0b5fa5", "#d1495b", "#2e8b57", "#8a5fbf", "#c77d0a", "#4f6d7a", "#00798c", "#999999", "#b08968", "#5c5c5c"]
-    left, top, wide, high = 330, 40, 560, 22
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + wide + 190}" height="{top + high * len(names) + 40}" '
-             'font-family="sans-serif" font-size="12">', f'<text x="10" y="20">{title}</text>']
-    at = {name: top + high * (k + 0.5) for k, name in enumerate(names)}
-    for share in (0, 0.05, 0.25, 0.5, 0.75, 1):
-        x = left + wide * share
-        parts.append(f'<line x1="{x}" x2="{x}" y1="{top}" y2="{top + high * len(names)}" stroke="#ccc"/>'
-                     f'<text x="{x}" y="{top + high * len(names) + 16}" text-anchor="middle">{share:g}</text>')
-    parts += [f'<text x="{left - 10}" y="{at[name] + 4}" text-anchor="end">{name.replace("<", "&lt;")}</text>' for name in names]
-    for row in rows:
-        k = methods.index(row["method"])
-        y, color = at[row["data"]] + 2.4 * (k - (len(methods) - 1) / 2), colors[k % len(colors)]
-        low, high_ = (left + wide * share for share in row["interval"])
-        parts.append(f'<line x1="{low:.1f}" x2="{high_:.1f}" y1="{y:.1f}" y2="{y:.1f}" stroke="{color}" opacity=".5"/>'
-                     f'<circle cx="{left + wide * row["rejected"]:.1f}" cy="{y:.1f}" r="2.4" fill="{color}"/>')
-    for k, method in enumerate(methods):
-        parts.append(f'<circle cx="{left + wide + 24}" cy="{top + 16 * k}" r="4" fill="{colors[k % len(colors)]}"/>'
-                     f'<text x="{left + wide + 34}" y="{top + 16 * k + 4}">{method}</text>')
-    Path(OPTIONS.figure).write_text("\n".join(parts) + "\n</svg>\n")
 
 
 def levels(library):

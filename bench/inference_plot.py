@@ -8,9 +8,10 @@ Leaves inference_levels.svg, its gnuplot script and its data. Of a cell that was
 
 import argparse
 import re
-import subprocess
 import sys
 from pathlib import Path
+
+import common
 
 LINE = re.compile(r"(?P<data>circle, N|post-nonlinear, n = 500, dim y) = (?P<at>\d+)\s+(?P<method>\S.*?)\s+"
                   r"(?P<share>[01]\.\d+) \[(?P<low>[\d.]+), (?P<high>[\d.]+)\] of")
@@ -69,11 +70,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     write_data(found, folder / "inference_levels.dat")
     (folder / "inference_levels.gp").write_text(script(found))
-    try:
-        subprocess.run(["gnuplot", "inference_levels.gp"], cwd=folder, check=True)
-    except FileNotFoundError:
-        sys.exit(f"inference_plot.py: gnuplot is not installed; the data are in {folder}/inference_levels.dat")
-    print(f"{folder}/inference_levels.svg")
+    common.gnuplot(folder, "inference_levels.gp")
 
 
 if __name__ == "__main__":

@@ -4,19 +4,10 @@ scripts and data beside them."""
 import argparse
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-
-def draw(folder, name):
-    """The script of that name, copied beside its data and run there."""
-    shutil.copyfile(Path(__file__).parent / f"{name}.gp", folder / f"bench_{name}.gp")
-    try:
-        subprocess.run(["gnuplot", f"bench_{name}.gp"], cwd=folder, check=True)
-    except FileNotFoundError:
-        sys.exit(f"plot.py: gnuplot is not installed; the data are in {folder}/bench_{name}.dat")
-    print(f"{folder}/bench_{name}.svg")
+import common
 
 
 def write_growth(result, data):
@@ -51,7 +42,8 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / f"bench_{name}.dat", "w") as data:
         kinds[name](result, data)
-    draw(folder, name)
+    shutil.copyfile(Path(__file__).parent / f"{name}.gp", folder / f"bench_{name}.gp")
+    common.gnuplot(folder, f"bench_{name}.gp")
 
 
 if __name__ == "__main__":

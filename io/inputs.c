@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/small.h"
+#include "core/core.h"
 #include "io/memory_table.h"
 #include "io/suggest.h"
 
@@ -85,11 +86,6 @@ const char *input_source(const input *in) {
     return in->described->source != NULL ? in->described->source : variable_label(in->of);
 }
 
-static double element(const circe_mat *m, int64_t i, int64_t j) {
-    int64_t at = i * m->ld + j;
-    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[at] : ((const double *)m->data)[at];
-}
-
 /* "row 3, column 1" or "row 3, column 'age'"; rows and columns are counted from 0, as arrays are indexed. */
 static void describe_place(const input *in, int64_t row, int64_t col, char *out, size_t size) {
     if (in->described->names != NULL)
@@ -117,7 +113,7 @@ static circe_status scan(const input *in, bool drop, bool *keep) {
     const circe_mat *m = &in->values;
     for (int64_t i = 0; i < m->rows; i++) {
         for (int64_t j = 0; j < m->cols; j++) {
-            double value = element(m, i, j);
+            double value = circe__at(m, i, j);
             if (isfinite(value)) continue;
             if (isinf(value)) {
                 char place[256];
@@ -242,7 +238,7 @@ circe_status inputs_sample(int64_t seed, input *const *group, int n, int64_t row
 static circe_status check_weights(const char *source, const circe_mat *weights, bool *keep, int64_t *kept) {
     double sum = 0;
     for (int64_t i = 0; i < weights->rows; i++) {
-        double weight = element(weights, i, 0);
+        double weight = circe__at(weights, i, 0);
         if (!(weight >= 0))
             return circe_fail(CIRCE_ERR_VALUE, "--weights %s: row %" PRId64 " is %g; a weight must be at least 0",
                               source, i, weight);
@@ -343,12 +339,9 @@ static void align_column(const io_table *reference, io_table *target, int64_t j)
     }
     circe_mat *m = &target->values;
     for (int64_t i = 0; i < m->rows; i++) {
-        double old = element(m, i, j);
+        double old = circe__at(m, i, j);
         if (!(old >= 0 && old < (double)n)) continue; /* missing */
-        if (m->dtype == CIRCE_FLOAT32)
-            ((float *)m->data)[i * m->ld + j] = (float)codes[(int64_t)old];
-        else
-            ((double *)m->data)[i * m->ld + j] = codes[(int64_t)old];
+        circe__set(m, i, j, codes[(int64_t)old]);
     }
 }
 
@@ -385,32 +378,38 @@ circe_status input_take_rows(const input *from, const int64_t *index, int64_t n,
     return CIRCE_OK;
 }
 
-circe_status input_convert(input *in, circe_dtype dtype) {
+/* Room for other values of as many rows and columns. */
+static circe_status make_room(const input *in, circe_dtype dtype, circe_mat *out) {
     const circe_mat *m = &in->values;
-    if (m->dtype == dtype) return CIRCE_OK;
-    void *data = malloc((size_t)(m->rows * m->cols) * circe_dtype_size(dtype));
-    if (data == NULL)
-        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows of %s", m->rows,
-                          variable_label(in->of));
-    for (int64_t i = 0; i < m->rows; i++) {
-        for (int64_t j = 0; j < m->cols; j++) {
-            double value = element(m, i, j);
-            if (dtype == CIRCE_FLOAT32)
-                ((float *)data)[i * m->cols + j] = (float)value;
-            else
-                ((double *)data)[i * m->cols + j] = value;
-            if (dtype == CIRCE_FLOAT32 && !isfinite((double)(float)value)) {
-                char place[256];
-                describe_place(in, i, j, place, sizeof place);
-                free(data);
-                return circe_fail(CIRCE_ERR_VALUE, "%s: %s is %g, too large for --dtype float32", input_source(in),
-                                  place, value);
-            }
+    *out = (circe_mat){malloc((size_t)(m->rows * m->cols) * circe_dtype_size(dtype)), m->rows, m->cols, m->cols, dtype};
+    if (out->data != NULL) return CIRCE_OK;
+    return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows of %s", m->rows, variable_label(in->of));
+}
+
+static void take_values(input *in, const circe_mat *values) {
+    free(in->owned);
+    in->owned = values->data;
+    in->values = *values;
+}
+
+circe_status input_convert(input *in, circe_dtype dtype) {
+    circe_mat out;
+    if (in->values.dtype == dtype) return CIRCE_OK;
+    circe_status status = make_room(in, dtype, &out);
+    if (status != CIRCE_OK) return status;
+    for (int64_t i = 0; i < out.rows; i++) {
+        for (int64_t j = 0; j < out.cols; j++) {
+            double value = circe__at(&in->values, i, j);
+            circe__set(&out, i, j, value);
+            if (isfinite(circe__at(&out, i, j)) || dtype != CIRCE_FLOAT32) continue;
+            char place[256];
+            describe_place(in, i, j, place, sizeof place);
+            free(out.data);
+            return circe_fail(CIRCE_ERR_VALUE, "%s: %s is %g, too large for --dtype float32", input_source(in), place,
+                              value);
         }
     }
-    free(in->owned);
-    in->owned = data;
-    in->values = (circe_mat){data, in->values.rows, in->values.cols, in->values.cols, dtype};
+    take_values(in, &out);
     return CIRCE_OK;
 }
 
@@ -419,17 +418,13 @@ static bool is_category(const input *in, int64_t j) {
 }
 
 circe_status input_transform(circe_context *context, input *in, circe_transform transform) {
-    const circe_mat m = in->values;
-    double *data = malloc((size_t)(m.rows * m.cols) * sizeof *data);
-    if (data == NULL)
-        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows of %s", m.rows, variable_label(in->of));
-    OWNED unsigned char *keep = small_alloc((size_t)m.cols);
-    for (int64_t j = 0; j < m.cols; j++) keep[j] = is_category(in, j);
-    circe_mat out = circe_mat_f64(data, m.rows, m.cols);
-    circe_status status = circe_transform_columns(context, &m, transform, keep, &out);
-    free(in->owned);
-    in->owned = data;
-    in->values = out;
+    circe_mat out;
+    circe_status status = make_room(in, CIRCE_FLOAT64, &out);
+    if (status != CIRCE_OK) return status;
+    OWNED unsigned char *keep = small_alloc((size_t)out.cols);
+    for (int64_t j = 0; j < out.cols; j++) keep[j] = is_category(in, j);
+    status = circe_transform_columns(context, &in->values, transform, keep, &out);
+    take_values(in, &out);
     return status;
 }
 
@@ -437,7 +432,7 @@ static double largest_number(const input *in) {
     double largest = 0;
     for (int64_t i = 0; i < in->values.rows; i++) {
         for (int64_t j = 0; j < in->values.cols; j++) {
-            if (!is_category(in, j)) largest = fmax(largest, fabs(element(&in->values, i, j)));
+            if (!is_category(in, j)) largest = fmax(largest, fabs(circe__at(&in->values, i, j)));
         }
     }
     return largest;
@@ -445,21 +440,17 @@ static double largest_number(const input *in) {
 
 circe_status input_scale(input *in, circe_dtype dtype, double *largest, int *exponent) {
     const double safe = dtype == CIRCE_FLOAT32 ? 1e15 : 1e140;
-    const circe_mat m = in->values;
+    circe_mat out;
     *largest = largest_number(in);
     *exponent = 0;
     if (*largest == 0 || (*largest<safe && * largest> 1 / safe)) return CIRCE_OK;
-    double *data = malloc((size_t)(m.rows * m.cols) * sizeof *data);
-    if (data == NULL)
-        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows of %s", m.rows, variable_label(in->of));
+    circe_status status = make_room(in, CIRCE_FLOAT64, &out);
+    if (status != CIRCE_OK) return status;
     *exponent = ilogb(*largest);
-    for (int64_t i = 0; i < m.rows; i++) {
-        for (int64_t j = 0; j < m.cols; j++)
-            data[i * m.cols + j] = ldexp(element(&m, i, j), is_category(in, j) ? 0 : -*exponent);
-    }
-    free(in->owned);
-    in->owned = data;
-    in->values = circe_mat_f64(data, m.rows, m.cols);
+    for (int64_t i = 0; i < out.rows; i++)
+        for (int64_t j = 0; j < out.cols; j++)
+            circe__set(&out, i, j, ldexp(circe__at(&in->values, i, j), is_category(in, j) ? 0 : -*exponent));
+    take_values(in, &out);
     return CIRCE_OK;
 }
 
@@ -467,7 +458,7 @@ bool input_is_constant(const input *in) {
     const circe_mat *m = &in->values;
     for (int64_t i = 1; i < m->rows; i++) {
         for (int64_t j = 0; j < m->cols; j++) {
-            if (element(m, i, j) != element(m, 0, j)) return false;
+            if (circe__at(m, i, j) != circe__at(m, 0, j)) return false;
         }
     }
     return true;

@@ -118,6 +118,12 @@ circe_status io_table_keep_rows(io_table *table, const bool *keep);
  * renamed; pipes and devices are written directly. Errors of a full disk are reported. */
 circe_status io_write_npy(const char *path, const circe_mat *values);
 
+/* Rows first to first + n of a matrix, in its memory. */
+static inline circe_mat io_rows(const circe_mat *m, int64_t first, int64_t n) {
+    return (circe_mat){(char *)m->data + (size_t)(first * m->ld) * circe_dtype_size(m->dtype), n, m->cols, m->ld,
+                       m->dtype};
+}
+
 /* An output that only one process at a time may write. It is refused while another process holds it, and the kernel
  * releases it if this process is killed. Half-written files of killed processes beside it are removed. */
 typedef struct io_lock io_lock;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/file.h"
 #include "base/small.h"
 
 enum { PIECE = 1 << 16, GZIP_OR_ZLIB = 15 + 32 };
@@ -55,17 +56,6 @@ static ssize_t read_some(int descriptor, void *to, size_t bytes) {
     return got;
 }
 
-static bool write_all(int descriptor, const unsigned char *from, size_t bytes) {
-    while (bytes > 0) {
-        ssize_t put = write(descriptor, from, bytes);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return false;
-        from += put;
-        bytes -= (size_t)put;
-    }
-    return true;
-}
-
 static circe_status system_failed(const char *name) {
     return circe_fail(CIRCE_ERR_IO, "%s: %s", name, strerror(errno));
 }
@@ -73,7 +63,7 @@ static circe_status system_failed(const char *name) {
 static circe_status copy(int from, const char *name, int to) {
     unsigned char piece[PIECE];
     for (ssize_t got; (got = read_some(from, piece, sizeof piece)) != 0;)
-        if (got < 0 || !write_all(to, piece, (size_t)got)) return system_failed(name);
+        if (got < 0 || !file_write_all(to, piece, (size_t)got)) return system_failed(name);
     return CIRCE_OK;
 }
 
@@ -89,7 +79,7 @@ static circe_status unpack(z_stream *z, const char *name, int to, bool *whole) {
         if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
             return circe_fail(CIRCE_ERR_FORMAT, "%s: its gzip is damaged: %s", name,
                               z->msg != NULL ? z->msg : zError(status));
-        if (!write_all(to, piece, sizeof piece - z->avail_out)) return system_failed(name);
+        if (!file_write_all(to, piece, sizeof piece - z->avail_out)) return system_failed(name);
     }
     return CIRCE_OK;
 }

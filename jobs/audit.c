@@ -29,20 +29,24 @@ static circe_status find_one(audit_run *run, circe_audit_finding *f) {
 static void make_findings(audit_run *run) {
     circe_audit_result *r = run->r;
     r->n_findings = r->n_notions * r->n_predictions * r->n_attributes;
-    r->findings = small_alloc((size_t)r->n_findings * sizeof *r->findings);
+    r->findings = arena_alloc(audit_owner(r), (size_t)r->n_findings * sizeof *r->findings);
     int64_t gaps = 0;
     for (int64_t i = 0; i < r->n_findings; i++) {
         circe_audit_finding *f = &r->findings[i];
         f->attribute = i % r->n_attributes;
         f->prediction = i / r->n_attributes % r->n_predictions;
         f->notion = r->notions[i / r->n_attributes / r->n_predictions];
-        OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
-        f->n_parts = q.x_is_words ? q.x->n_categories : 1;
+    }
+    audit_questions_make(r);
+    for (int64_t i = 0; i < r->n_findings; i++) {
+        circe_audit_finding *f = &r->findings[i];
+        const audit_question *q = audit_question_of(r, f);
+        f->n_parts = q->x_is_words ? q->x->n_categories : 1;
         int64_t most = (AUDIT_COARSE + 1) * (f->n_parts + AUDIT_RATES);
-        f->gaps = small_alloc((size_t)most * sizeof *f->gaps);
+        f->gaps = arena_alloc(audit_owner(r), (size_t)most * sizeof *f->gaps);
         gaps += most;
     }
-    run->contrasts = small_alloc((size_t)gaps * sizeof *run->contrasts);
+    run->contrasts = arena_alloc(&run->owner, (size_t)gaps * sizeof *run->contrasts);
 }
 
 /* If the classes are two words, the last in the alphabet need not be the predicted one. */
@@ -98,41 +102,20 @@ static void describe(audit_run *run, const circe_table *table) {
     const circe_audit_options *o = run->options;
     circe_audit_result *r = run->r;
     char text[192];
-    r->source = small_format("%s", table != NULL                   ? "a table in memory"
-                                   : io_is_standard_input(o->data) ? "standard input"
-                                                                   : o->data);
-    if (o->model != NULL) r->model = small_format("%s", o->model);
-    r->test = small_format("%s", o->test);
-    r->transform = small_format("%s", o->transform);
-    r->machine = small_format("%s", machine_text(run->context, text, sizeof text));
+    arena *owner = audit_owner(r);
+    r->source = arena_text(owner, table != NULL                   ? "a table in memory"
+                                  : io_is_standard_input(o->data) ? "standard input"
+                                                                  : o->data);
+    if (o->model != NULL) r->model = arena_text(owner, o->model);
+    r->test = arena_text(owner, o->test);
+    r->transform = arena_text(owner, o->transform);
+    r->machine = arena_text(owner, machine_text(run->context, text, sizeof text));
     r->threshold = o->threshold;
     r->alpha = o->alpha;
     r->smallest_group = o->smallest_group;
     r->draws = o->draws;
     r->seed = o->seed;
     take_notions(o, r);
-}
-
-static void run_free(audit_run *run) {
-    for (int64_t c = 0; c < run->n_contrasts; c++) {
-        free(run->contrasts[c].slot);
-        free(run->contrasts[c].used);
-    }
-    for (int64_t p = 0; run->selected != NULL && p < run->r->n_predictions; p++) {
-        free(run->selected[p]);
-        free(run->decision[p]);
-    }
-    free(run->decision);
-    free(run->negative);
-    free(run->all_rows);
-    free(run->cells);
-    for (int64_t k = 0; run->coarse != NULL && k < run->r->n_attributes * AUDIT_COARSE; k++)
-        audit_groups_free(&run->coarse[k]);
-    free(run->contrasts);
-    free(run->selected);
-    free(run->coarse);
-    notes_free(&run->warnings);
-    circe_workspace_destroy(run->workspace);
 }
 
 circe_status circe_audit(circe_context *context, const circe_table *table, const circe_audit_options *options,
@@ -148,14 +131,16 @@ circe_status circe_audit(circe_context *context, const circe_table *table, const
                      .context = context,
                      .watch = watch,
                      .warnings = {.watch = watch},
-                     .r = small_alloc(sizeof *run.r)};
+                     .r = small_alloc(sizeof(audited))};
     describe(&run, table);
     status = circe_workspace_create(context, &run.workspace);
     if (status == CIRCE_OK) status = audit_data_read(&run, table);
     if (status == CIRCE_OK) status = work(&run);
     run.r->warnings = notes_hand_over(&run.warnings);
     run.r->seconds = job_clock() - start;
-    run_free(&run);
+    arena_free(&run.owner);
+    notes_free(&run.warnings);
+    circe_workspace_destroy(run.workspace);
     status = small_end(mark, status);
     if (status == CIRCE_OK)
         *result = run.r;
@@ -164,66 +149,10 @@ circe_status circe_audit(circe_context *context, const circe_table *table, const
     return status;
 }
 
-/* ---- the result -------------------------------------------------------------------------------------------------- */
-
-static void profile_free(circe_audit_profile *p) {
-    free(p->value);
-    free(p->lower);
-    free(p->upper);
-}
-
-static void finding_free(circe_audit_finding *f) {
-    free(f->verdict);
-    for (int i = 0; i < CIRCE_AUDIT_DECIDING; i++) calibration_free(&f->calibration[i]);
-    for (int i = 0; i < f->n_gaps; i++) {
-        free(f->gaps[i].high);
-        free(f->gaps[i].low);
-        free(f->gaps[i].category);
-    }
-    free(f->gaps);
-    test_along_free(&f->along);
-    for (int64_t k = 0; f->residual != NULL && k < f->n_parts; k++) profile_free(&f->residual[k]);
-    free(f->residual);
-    for (int64_t s = 0; s < f->n_strata; s++) profile_free(&f->strata[s]);
-    free(f->strata);
-    free(f->groups);
-}
-
-static void columns_free(circe_audit_column *columns, int64_t n) {
-    for (int64_t i = 0; columns != NULL && i < n; i++) audit_column_free(&columns[i]);
-    free(columns);
-}
-
 void circe_audit_result_free(circe_audit_result *r) {
     if (r == NULL) return;
-    for (int64_t i = 0; i < r->n_findings; i++) finding_free(&r->findings[i]);
-    for (int64_t i = 0; r->residuals != NULL && i < r->n_notions * r->n_predictions; i++) free(r->residuals[i]);
-    for (int64_t p = 0; r->levels != NULL && p < r->n_predictions; p++) audit_groups_free(&r->levels[p]);
-    for (int64_t a = 0; r->groups != NULL && a < r->n_attributes; a++) audit_groups_free(&r->groups[a]);
-    audit_groups_free(&r->strata);
-    columns_free(r->predictions, r->n_predictions);
-    columns_free(r->attributes, r->n_attributes);
-    columns_free(r->given, r->n_given);
-    audit_column_free(&r->target);
-    for (int64_t i = 0; i < r->n_checks; i++) {
-        free(r->checks[i].condition);
-        free(r->checks[i].text);
-    }
-    free(r->checks);
-    free(r->differences);
     circe_notes_clear(&r->warnings);
     columns_clear(&r->columns);
-    free(r->findings);
-    free(r->residuals);
-    free(r->levels);
-    free(r->groups);
-    free(r->quality);
-    free(r->weights_name);
-    free(r->weights);
-    free(r->source);
-    free(r->model);
-    free(r->test);
-    free(r->transform);
-    free(r->machine);
+    arena_free(audit_owner(r));
     free(r);
 }

@@ -47,8 +47,9 @@ void audit_show_quality(audit_page *w) {
             if (there[m]) audit_add_estimate(&list, &r->quality[p].of[first[m]]);
     }
     report_heading(w->page, "How good the predictions are");
-    audit_show_table(w, "For all rows, with 95 % intervals. The mean error is the mean of prediction minus outcome.",
-                     columns, 1 + n, 1, &list);
+    cells_show(&list, w->page,
+               "For all rows, with 95 % intervals. The mean error is the mean of prediction minus outcome.", columns,
+               1 + n, 1);
     for (int64_t p = 0; p < r->n_predictions; p++) show_useless(w, p);
 }
 
@@ -73,7 +74,7 @@ static const char *sign_of(circe_audit_decision decision) {
 
 /* "once income is known, does the prediction still depend on the attribute?" */
 static char *question_of(const circe_audit_result *r, const circe_audit_finding *f) {
-    OWNED char *given = audit_given_text(r, f);
+    const char *given = audit_question_of(r, f)->given;
     bool outcome = f->notion == CIRCE_NOTION_SUFFICIENCY, plain = given[0] == '\0';
     /* several predictions are given one at a time */
     const char *known = !outcome || r->n_predictions == 1 ? given : r->n_given == 0 ? "the prediction" : NULL;
@@ -117,7 +118,8 @@ static void show_notion(audit_page *w, int64_t k) {
     for (int64_t i = 0; i < r->n_attributes; i++) {
         for (int64_t p = 0; p < r->n_predictions; p++) add_verdict(&list, r, audit_at(r, k, p, i));
     }
-    OWNED char *rule = deciding_rule(r), *question = question_of(r, f), *given = audit_given_text(r, f);
+    OWNED char *rule = deciding_rule(r), *question = question_of(r, f);
+    const char *given = audit_question_of(r, f)->given;
     OWNED char *caption = small_format(
         "The question: %s The decision comes from %s at level %g; `adjusted` is the p-value after Holm's correction "
         "across the %" PRId64
@@ -159,11 +161,10 @@ void audit_show_differences(audit_page *w) {
         audit_add_estimate(&list, &d->difference);
     }
     report_heading(w->page, "Which prediction is better at what");
-    audit_show_table(
-        w,
-        "Differences between predictions on the same rows. One prediction is better if the 95 % interval of the "
-        "difference excludes 0. For an attribute of numbers, gaps are between four groups.",
-        columns, 5, 4, &list);
+    cells_show(&list, w->page,
+               "Differences between predictions on the same rows. One prediction is better if the 95 % interval of the "
+               "difference excludes 0. For an attribute of numbers, gaps are between four groups.",
+               columns, 5, 4);
 }
 
 /* The limits of --fail-if. */
@@ -185,9 +186,8 @@ void audit_show_checks(audit_page *w) {
         if (notions) cells_add(&list, "%s", c->attribute >= 0 ? circe_audit_notion_name(c->notion) : "–");
     }
     report_heading(w->page, "Limits");
-    audit_show_table(
-        w,
-        "The limits of --fail-if. A check fails if the value itself exceeds its limit. The 95 % interval shows "
-        "whether these rows can decide: it lies within the limit, outside it, or across it.",
-        columns, notions ? 7 : 6, 5, &list);
+    cells_show(&list, w->page,
+               "The limits of --fail-if. A check fails if the value itself exceeds its limit. The 95 % interval shows "
+               "whether these rows can decide: it lies within the limit, outside it, or across it.",
+               columns, notions ? 7 : 6, 5);
 }

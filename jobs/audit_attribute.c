@@ -79,7 +79,7 @@ static void show_measures(audit_page *w, int64_t k, int64_t attribute) {
         audit_add_prediction(&list, r, f);
         for (int m = 0; m < CIRCE_AUDIT_MEASURES; m++) cells_add_number(&list, f->measures[m]);
     }
-    OWNED char *given = audit_given_text(r, audit_at(r, k, 0, attribute));
+    const char *given = audit_question_of(r, audit_at(r, k, 0, attribute))->given;
     long long rows = (long long)audit_at(r, k, 0, attribute)->measured_rows;
     OWNED char *caption =
         given[0] == '\0'
@@ -178,7 +178,7 @@ static void show_group_table(audit_page *w, const circe_audit_finding *f) {
                                        audit_groups_compared(groups) < groups->n_groups
                                            ? " Groups marked as small are not compared in the gaps."
                                            : "");
-    audit_show_table(w, caption, columns, 2 + n, 1, &list);
+    cells_show(&list, w->page, caption, columns, 2 + n, 1);
 }
 
 static void show_groups(audit_page *w, int64_t attribute) {

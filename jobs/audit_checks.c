@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/small.h"
+#include "base/owned.h"
 #include "core/settings.h"
 #include "io/io.h"
 #include "io/list.h"
@@ -128,10 +128,11 @@ static circe_audit_within judge(const condition *c, const circe_audit_estimate *
 
 /* "score, race", and of several notions which */
 static char *of_what(const circe_audit_result *r, const circe_audit_check *k) {
+    arena *owner = audit_owner(r);
     const char *prediction = r->predictions[k->prediction].name;
-    if (k->attribute < 0) return small_format("%s", prediction);
+    if (k->attribute < 0) return arena_text(owner, prediction);
     bool several = r->n_notions > 1;
-    return small_format("%s, %s%s%s", prediction, r->attributes[k->attribute].name, several ? ", " : "",
+    return arena_format(owner, "%s, %s%s%s", prediction, r->attributes[k->attribute].name, several ? ", " : "",
                         several ? circe_audit_notion_name(k->notion) : "");
 }
 
@@ -142,14 +143,14 @@ static const char *tolerance_of(const circe_audit_check *k) {
     return isfinite(k->measured.lower) ? texts[k->within] : "";
 }
 
-/* "; KPC is 0.063, and chance alone would give 0.0050"; "": it is not an effect. Freed by the caller. */
-static char *chance_of(quantity what, const circe_effects *e) {
+/* "; KPC is 0.063, and chance alone would give 0.0050"; "": it is not an effect. */
+static const char *chance_of(arena *owner, quantity what, const circe_effects *e) {
     char value[32], chance[32];
-    if (what != OF_KPC && what != OF_RAW_KPC && what != OF_CIRCE) return small_format("%s", "");
+    if (what != OF_KPC && what != OF_RAW_KPC && what != OF_CIRCE) return "";
     audit_digits(what == OF_CIRCE ? e->circe.chance : e->kpc.chance, chance, sizeof chance);
-    if (what != OF_KPC) return small_format("; chance alone would give %s", chance);
-    return small_format("; KPC is %s, and chance alone would give %s", audit_digits(e->kpc.value, value, sizeof value),
-                        chance);
+    if (what != OF_KPC) return arena_format(owner, "; chance alone would give %s", chance);
+    return arena_format(owner, "; KPC is %s, and chance alone would give %s",
+                        audit_digits(e->kpc.value, value, sizeof value), chance);
 }
 
 /* "score, race: kpc above chance is 0.058 (95 % interval 0.038 to 0.086; KPC is 0.063, and chance alone would give
@@ -160,13 +161,14 @@ static char *say(const circe_audit_result *r, const condition *c, const circe_au
     const circe_audit_estimate *e = &k->measured;
     quantity what = quantities[c->of].what;
     const char *name = what == OF_KPC ? "kpc above chance" : quantities[c->of].name;
-    OWNED char *of = of_what(r, k), *chance = chance_of(what, &f->effects), *interval = NULL;
+    arena *owner = audit_owner(r);
+    const char *of = of_what(r, k), *chance = chance_of(owner, what, &f->effects), *interval = "";
     if (isfinite(e->lower))
-        interval = small_format(" (95 %% interval %s to %s%s)", audit_digits(e->lower, lower, sizeof lower),
+        interval = arena_format(owner, " (95 %% interval %s to %s%s)", audit_digits(e->lower, lower, sizeof lower),
                                 audit_digits(e->upper, upper, sizeof upper), chance);
-    if (isnan(e->value)) return small_format("%s: %s does not exist here, so the check fails", of, name);
-    return small_format("%s: %s is %s%s, %s the limit of %g%s", of, name, audit_digits(e->value, value, sizeof value),
-                        interval != NULL ? interval : "",
+    if (isnan(e->value)) return arena_format(owner, "%s: %s does not exist here, so the check fails", of, name);
+    return arena_format(owner, "%s: %s is %s%s, %s the limit of %g%s", of, name,
+                        audit_digits(e->value, value, sizeof value), interval,
                         !k->failed ? "within"
                         : c->above ? "above"
                                    : "below",
@@ -177,7 +179,7 @@ static char *say(const circe_audit_result *r, const condition *c, const circe_au
 static void add_check(circe_audit_result *r, const char *text, const condition *c, const circe_audit_finding *f) {
     bool of_metric = quantities[c->of].what == OF_METRIC;
     circe_audit_check *k = &r->checks[r->n_checks++];
-    *k = (circe_audit_check){.condition = small_format("%s", text),
+    *k = (circe_audit_check){.condition = arena_text(audit_owner(r), text),
                              .prediction = f->prediction,
                              .attribute = of_metric ? -1 : f->attribute,
                              .notion = f->notion,
@@ -242,7 +244,7 @@ void audit_checks_make(const circe_audit_options *o, circe_audit_result *r) {
     OWNED_BY(name_list_free) name_list list = {0};
     condition c = {0};
     if (o->fail_if == NULL || name_list_split("fail-if", o->fail_if, &list) != CIRCE_OK) return;
-    r->checks = small_alloc((size_t)(list.n * r->n_findings) * sizeof *r->checks);
+    r->checks = arena_alloc(audit_owner(r), (size_t)(list.n * r->n_findings) * sizeof *r->checks);
     for (int64_t i = 0; i < list.n; i++)
         if (parse_condition(list.names[i], &c) == CIRCE_OK) check_condition(r, list.names[i], &c);
 }

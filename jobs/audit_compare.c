@@ -40,7 +40,6 @@ static void add(circe_audit_result *r, circe_audit_difference d, bool more) {
     if (!isfinite(d.difference.value)) return;
     bool above = d.difference.lower > 0, below = d.difference.upper < 0;
     d.better = !above && !below ? -1 : above == more ? d.first : d.second;
-    r->differences = small_grow(r->differences, (size_t)(r->n_differences + 1) * sizeof *r->differences);
     r->differences[r->n_differences++] = d;
 }
 
@@ -94,6 +93,9 @@ static void compare_notions(audit_run *run, const audit_draws *d, int64_t first,
 
 void audit_compare_predictions(audit_run *run, const audit_draws *d) {
     circe_audit_result *r = run->r;
+    int64_t pairs = r->n_predictions * (r->n_predictions - 1) / 2;
+    int64_t most = pairs * (N_COMPARED + r->n_notions * r->n_attributes * CIRCE_GAP_KINDS);
+    r->differences = arena_alloc(audit_owner(r), (size_t)most * sizeof *r->differences);
     for (int64_t p = 0; p < r->n_predictions; p++) {
         for (int64_t q = p + 1; q < r->n_predictions; q++) {
             compare_quality(r, d, p, q);

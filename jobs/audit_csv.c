@@ -84,6 +84,5 @@ circe_status audit_write_csv(const circe_audit_result *r, const char *folder) {
     }
     OWNED char *path = small_format("%s/results.csv", folder);
     report_table table = cells_table(&list, "", columns, 8);
-    bool written = report_write_csv(path, &table);
-    return written ? CIRCE_OK : CIRCE_ERR_WRITE;
+    return report_write_csv(path, &table);
 }

@@ -30,30 +30,22 @@ void audit_column_describe(circe_audit_column *c, int64_t n) {
 }
 
 static void drop_categories(circe_audit_column *c) {
-    for (int64_t k = 0; k < c->n_categories; k++) free(c->categories[k]);
-    free(c->categories);
-    free(c->code);
     c->categories = NULL;
     c->code = NULL;
     c->n_categories = 0;
     c->is_text = c->is_few = 0;
 }
 
-void audit_column_free(circe_audit_column *c) {
-    drop_categories(c);
-    free(c->values);
-    free(c->name);
-}
-
 /* Numbers the codes again, for texts that still occur: rows may have been left out. */
-static void take_texts(char *const *texts, int64_t n_texts, int64_t n, circe_audit_column *c) {
+static void take_texts(arena *owner, char *const *texts, int64_t n_texts, int64_t n, circe_audit_column *c) {
     OWNED int64_t *code = small_alloc((size_t)n_texts * sizeof *code);
     for (int64_t i = 0; i < n; i++) code[(int64_t)c->values[i]] = 1;
-    c->categories = small_alloc((size_t)n_texts * sizeof *c->categories);
+    c->categories = arena_alloc(owner, (size_t)n_texts * sizeof *c->categories);
+    c->n_categories = 0;
     for (int64_t k = 0; k < n_texts; k++) {
         if (code[k] == 0) continue;
         code[k] = c->n_categories;
-        c->categories[c->n_categories++] = small_format("%s", texts[k]);
+        c->categories[c->n_categories++] = arena_text(owner, texts[k]);
     }
     for (int64_t i = 0; i < n; i++) {
         c->code[i] = code[(int64_t)c->values[i]];
@@ -84,11 +76,12 @@ static circe_status check_spread(const circe_audit_column *c, const char *role, 
 /* A constant prediction is allowed: the report still has its quality. */
 static const char role_prediction[] = "the prediction";
 
-static circe_status take_column(const column_table *table, int64_t asked, const char *role, circe_audit_column *out) {
+static circe_status take_column(arena *owner, const column_table *table, int64_t asked, const char *role,
+                                circe_audit_column *out) {
     int64_t n = table->in.values.rows;
     int64_t col = table->first[asked];
     char *const *texts = column_categories(table, col);
-    out->name = small_format("%s", column_name(table, col));
+    out->name = arena_text(owner, column_name(table, col));
     if (table->count[asked] != 1)
         return circe_fail(CIRCE_ERR_SHAPE, "%s '%s' has %" PRId64 " columns; choose one, as %s:0", role, out->name,
                           table->count[asked], out->name);
@@ -97,11 +90,11 @@ static circe_status take_column(const column_table *table, int64_t asked, const 
     if (out->is_constant && role != role_prediction)
         return circe_fail(CIRCE_ERR_VALUE, "%s '%s' is constant: there is nothing to audit; is it the wrong column?",
                           role, out->name);
-    out->values = calloc((size_t)n, sizeof *out->values);
-    if (texts != NULL) out->code = calloc((size_t)n, sizeof *out->code);
+    out->values = arena_try(owner, (size_t)n * sizeof *out->values);
+    if (texts != NULL) out->code = arena_try(owner, (size_t)n * sizeof *out->code);
     if (out->values == NULL || (texts != NULL && out->code == NULL)) return out_of_memory(n);
     for (int64_t i = 0; i < n; i++) out->values[i] = column_value(table, i, col);
-    if (texts != NULL) take_texts(texts, column_n_categories(table, col), n, out);
+    if (texts != NULL) take_texts(owner, texts, column_n_categories(table, col), n, out);
     audit_column_describe(out, n);
     return out->is_constant ? CIRCE_OK : check_spread(out, role, n);
 }
@@ -109,15 +102,14 @@ static circe_status take_column(const column_table *table, int64_t asked, const 
 /* ---- few different numbers --------------------------------------------------------------------------------------- */
 
 /* Writes a number as people do, but differently for different numbers. */
-static char *number_text(const circe_audit_column *c, double value) {
-    char *text = NULL;
-    if (c->is_boolean) return small_format("%s", value == 0.0 ? "False" : "True");
+static char *number_text(arena *owner, const circe_audit_column *c, double value) {
+    char text[32] = "";
+    if (c->is_boolean) return arena_text(owner, value == 0.0 ? "False" : "True");
     for (int digits = 6; digits <= 17; digits++) {
-        free(text);
-        text = small_format("%.*g", digits, value);
+        snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) == value) break;
     }
-    return text;
+    return arena_text(owner, text);
 }
 
 /* The place that `value` has, or would have, among the ascending values[0..n). */
@@ -142,16 +134,16 @@ static int64_t different_values(const circe_audit_column *c, int64_t n, double *
 }
 
 /* Makes categories of a column with at most `most` different numbers. */
-static circe_status take_few(int64_t most, int64_t n, circe_audit_column *c) {
+static circe_status take_few(arena *owner, int64_t most, int64_t n, circe_audit_column *c) {
     double values[MOST_CATEGORIES];
     if (c->is_text || most == 0) return CIRCE_OK;
     int64_t count = different_values(c, n, values, most);
     if (count < 0) return CIRCE_OK;
-    c->code = n > 0 ? calloc((size_t)n, sizeof *c->code) : NULL;
+    c->code = arena_try(owner, (size_t)n * sizeof *c->code);
     if (c->code == NULL) return out_of_memory(n);
     for (int64_t i = 0; i < n; i++) c->code[i] = place_of(values, count, c->values[i]);
-    c->categories = small_alloc((size_t)count * sizeof *c->categories);
-    for (int64_t k = 0; k < count; k++) c->categories[k] = number_text(c, values[k]);
+    c->categories = arena_alloc(owner, (size_t)count * sizeof *c->categories);
+    for (int64_t k = 0; k < count; k++) c->categories[k] = number_text(owner, c, values[k]);
     c->n_categories = count;
     c->is_few = 1;
     return CIRCE_OK;
@@ -194,7 +186,7 @@ static circe_status make_binary(circe_audit_result *r, const char *asked) {
 
 static circe_status find_outcome(const circe_audit_options *o, bool as_numbers, circe_audit_result *r) {
     int64_t few = o->few_values > 2 ? o->few_values : 2;
-    circe_status status = as_numbers ? CIRCE_OK : take_few(few, r->n, &r->target);
+    circe_status status = as_numbers ? CIRCE_OK : take_few(audit_owner(r), few, r->n, &r->target);
     if (status != CIRCE_OK) return status;
     if (r->target.n_categories == 2) return make_binary(r, o->positive);
     if (r->target.n_categories > 2 && o->few_values == 0 && r->target.is_few) drop_categories(&r->target);
@@ -318,12 +310,13 @@ static void note_rows(audit_run *run) {
 typedef struct source {
     const circe_audit_options *options;
     const audit_model *made; /* predictions that are not in the table */
+    arena *owner;            /* of what is taken */
     audit_roles names;
     column_table table;
 } source;
 
 static circe_status take_named(const source *from, const char *name, const char *role, circe_audit_column *out) {
-    return take_column(&from->table, name_list_find(&from->names.all, name), role, out);
+    return take_column(from->owner, &from->table, name_list_find(&from->names.all, name), role, out);
 }
 
 static bool is_numbers(const source *from, const char *name) { return name_list_find(&from->names.numbers, name) >= 0; }
@@ -339,28 +332,24 @@ static circe_status take_part(const source *from, const char *name, const char *
                               circe_audit_column *c) {
     circe_status status = take_named(from, name, role, c);
     if (status == CIRCE_OK) status = check_numbers(from, c);
-    if (status == CIRCE_OK && !is_numbers(from, name)) status = take_few(from->options->few_values, n, c);
+    if (status == CIRCE_OK && !is_numbers(from, name)) status = take_few(from->owner, from->options->few_values, n, c);
     return status == CIRCE_OK ? check_categories(c, role, n) : status;
 }
 
 /* One more column of a joint attribute: every pair that occurs is a category, "Hispanic & Male". */
-static circe_status join(const circe_audit_column *part, int64_t n, circe_audit_column *c) {
+static circe_status join(arena *owner, const circe_audit_column *part, int64_t n, circe_audit_column *c) {
     if (part->categories == NULL)
         return circe_fail(CIRCE_ERR_VALUE,
                           "the attribute '%s' joins categories, but '%s' is numbers; name it in --categories, or "
                           "separately in --sensitive",
                           c->name, part->name);
-    OWNED char **texts = small_alloc((size_t)(c->n_categories * part->n_categories) * sizeof *texts);
-    for (int64_t k = 0; k < c->n_categories * part->n_categories; k++)
-        texts[k] =
-            small_format("%s & %s", c->categories[k / part->n_categories], part->categories[k % part->n_categories]);
     int64_t n_texts = c->n_categories * part->n_categories;
+    char **texts = arena_alloc(owner, (size_t)n_texts * sizeof *texts);
+    for (int64_t k = 0; k < n_texts; k++)
+        texts[k] = arena_format(owner, "%s & %s", c->categories[k / part->n_categories],
+                                part->categories[k % part->n_categories]);
     for (int64_t i = 0; i < n; i++) c->values[i] = (double)(c->code[i] * part->n_categories + part->code[i]);
-    for (int64_t k = 0; k < c->n_categories; k++) free(c->categories[k]);
-    free(c->categories);
-    c->n_categories = 0;
-    take_texts(texts, n_texts, n, c);
-    for (int64_t k = 0; k < n_texts; k++) free(texts[k]);
+    take_texts(owner, texts, n_texts, n, c);
     return check_categories(c, "the attribute", n);
 }
 
@@ -370,15 +359,13 @@ static circe_status take_attribute(const source *from, int64_t i, circe_audit_re
     int64_t first = names->first[i], end = names->first[i + 1];
     circe_status status = take_part(from, names->parts.names[first], "the attribute", r->n, c);
     if (status != CIRCE_OK || end == first + 1) return status;
-    free(c->name);
-    c->name = small_format("%s", names->sensitive.names[i]);
-    if (c->categories == NULL) return join(c, r->n, c);
+    c->name = arena_text(from->owner, names->sensitive.names[i]);
+    if (c->categories == NULL) return join(from->owner, c, r->n, c);
     c->is_few = 0;
     for (int64_t k = first + 1; k < end && status == CIRCE_OK; k++) {
         circe_audit_column part = {0};
         status = take_part(from, names->parts.names[k], "the attribute", r->n, &part);
-        if (status == CIRCE_OK) status = join(&part, r->n, c);
-        audit_column_free(&part);
+        if (status == CIRCE_OK) status = join(from->owner, &part, r->n, c);
     }
     audit_column_describe(c, r->n);
     return status;
@@ -391,7 +378,7 @@ static circe_status take_prediction(audit_run *run, const source *from, const ch
     if (status == CIRCE_OK) status = check_numbers(from, c);
     if (status == CIRCE_OK) status = decode_prediction(run, c);
     if (status == CIRCE_OK && audit_asks(r, CIRCE_NOTION_SUFFICIENCY) && !is_numbers(from, name))
-        status = take_few(from->options->few_values, r->n, c);
+        status = take_few(from->owner, from->options->few_values, r->n, c);
     return status;
 }
 
@@ -404,9 +391,9 @@ static circe_status take_columns(audit_run *run, const source *from) {
     r->n_predictions = names->predictions.n;
     r->n_attributes = names->sensitive.n;
     r->n_given = names->given.n;
-    r->predictions = small_alloc((size_t)r->n_predictions * sizeof *r->predictions);
-    r->attributes = small_alloc((size_t)r->n_attributes * sizeof *r->attributes);
-    r->given = small_alloc((size_t)(r->n_given + 1) * sizeof *r->given);
+    r->predictions = arena_alloc(from->owner, (size_t)r->n_predictions * sizeof *r->predictions);
+    r->attributes = arena_alloc(from->owner, (size_t)r->n_attributes * sizeof *r->attributes);
+    r->given = arena_alloc(from->owner, (size_t)(r->n_given + 1) * sizeof *r->given);
     for (int64_t i = 0; i < r->n_predictions && status == CIRCE_OK; i++)
         status = take_prediction(run, from, names->predictions.names[i], &r->predictions[i]);
     for (int64_t i = 0; i < r->n_attributes && status == CIRCE_OK; i++) status = take_attribute(from, i, r);
@@ -449,7 +436,7 @@ static circe_status take_weights(source *from, circe_audit_result *r) {
     circe_status status = check_weights(from, name, asked);
     if (status != CIRCE_OK) return status;
     OWNED bool *keep = small_alloc((size_t)rows * sizeof *keep);
-    r->weights = small_alloc((size_t)rows * sizeof *r->weights);
+    r->weights = arena_alloc(from->owner, (size_t)rows * sizeof *r->weights);
     for (int64_t i = 0; i < rows; i++) {
         double weight = column_value(&from->table, i, from->table.first[asked]);
         keep[i] = weight > 0;
@@ -458,7 +445,7 @@ static circe_status take_weights(source *from, circe_audit_result *r) {
         r->weights_sum += weight;
     }
     for (int64_t i = 0; i < n; i++) r->weights[i] /= r->weights_sum / (double)n;
-    r->weights_name = small_format("%s", name);
+    r->weights_name = arena_text(from->owner, name);
     r->weightless = rows - n;
     if (n < AUDIT_LEAST_ROWS)
         status = circe_fail(CIRCE_ERR_SHAPE,
@@ -500,7 +487,7 @@ static circe_status open_source(const circe_table *table, bool joint, source *fr
 }
 
 static circe_status read_source(audit_run *run, const circe_table *table, const audit_model *made) {
-    source from = {.options = run->options, .made = made};
+    source from = {.options = run->options, .made = made, .owner = audit_owner(run->r)};
     circe_status status = open_source(table, false, &from, run->r);
     if (status == CIRCE_ERR_ARGUMENT && strchr(run->options->sensitive, '+') != NULL) { /* no column has such a name */
         source_free(&from);
@@ -521,6 +508,6 @@ circe_status audit_data_read(audit_run *run, const circe_table *table) {
     audit_model made = {0};
     circe_status status = audit_model_predict(run, table, &made);
     if (status == CIRCE_OK) status = read_source(run, table, &made);
-    audit_model_free(&made);
+    name_list_free(&made.names);
     return status;
 }

@@ -84,32 +84,30 @@ static void put_metric(report_series *s, const standing *at, const circe_audit_m
 static void add_cloud(chart *c, report_panel *panel, const circe_audit_result *r, const circe_audit_finding *f) {
     const circe_audit_column *z = audit_attribute(r, f);
     const standing at = {r, f->attribute, 0, 1};
-    int64_t n = 0, *rows = audit_sample(r->n, MOST_SHOWN, r->seed, 21, &n);
-    OWNED double *spread = small_alloc((size_t)n * sizeof *spread), *y = audit_take(audit_residual(r, f, 0), rows, n);
+    OWNED_BY(arena_free) arena scratch = {0};
+    int64_t n = 0, *rows = audit_sample(&scratch, r->n, MOST_SHOWN, r->seed, 21, &n);
+    double *spread = arena_alloc(&scratch, (size_t)n * sizeof *spread);
+    double *y = audit_take(&scratch, audit_residual(r, f, 0), rows, n);
     circe_random_uniform((circe_random){.seed = 1, .stream = 22}, 0, n, spread);
     report_series *s = chart_series(c, panel, REPORT_POINTS, CHART_GREY, "rows", n);
     for (int64_t i = 0; i < n; i++)
         chart_point(s, z->code != NULL ? (double)z->code[rows[i]] + 0.5 * (spread[i] - 0.5) : z->values[rows[i]], y[i]);
     chart_level(c, panel, NULL, 0);
     put_profile(add_band(c, panel, &at, "mean of a group, 95 % interval", 1), &at, &f->residual[0]);
-    free(rows);
 }
 
 static char *residual_caption(const circe_audit_result *r, const circe_audit_finding *f) {
-    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
-    char *given = audit_given_text(r, f), *what;
-    if (given[0] == '\0')
-        what = small_format("The prediction minus its mean, against %s.", q.z->name);
+    const audit_question *q = audit_question_of(r, f);
+    OWNED char *what = NULL;
+    if (q->given[0] == '\0')
+        what = small_format("The prediction minus its mean, against %s.", q->z->name);
     else
-        what = small_format("What %s %s unexplained in %s (its value minus the mean at that %s), against %s.", given,
-                            q.n_y > 1 ? "leave" : "leaves", q.x == &r->target ? "the outcome" : "the prediction",
-                            f->notion == CIRCE_NOTION_SUFFICIENCY ? "prediction" : "outcome", q.z->name);
-    char *caption = small_format(
+        what = small_format("What %s %s unexplained in %s (its value minus the mean at that %s), against %s.", q->given,
+                            q->n_y > 1 ? "leave" : "leaves", q->x == &r->target ? "the outcome" : "the prediction",
+                            f->notion == CIRCE_NOTION_SUFFICIENCY ? "prediction" : "outcome", q->z->name);
+    return small_format(
         "%s Without dependence, the group means lie around 0 and the spread is the same everywhere.%s", what,
         r->n > MOST_SHOWN ? " The points are a random sample of the rows; the means use all rows." : "");
-    free(given);
-    free(what);
-    return caption;
 }
 
 /* Shows shares of classes instead of a mean: one panel per class, without the rows. */
@@ -123,7 +121,8 @@ static void show_shares(audit_page *w, place at, const circe_audit_finding *f) {
         put_profile(add_band(c, panel, &alone, audit_prediction(r, f)->name, (int)f->prediction), &alone,
                     &f->residual[k]);
     }
-    OWNED char *kind = small_format("shares-%" PRId64, f->prediction + 1), *given = audit_given_text(r, f);
+    OWNED char *kind = small_format("shares-%" PRId64, f->prediction + 1);
+    const char *given = audit_question_of(r, f)->given;
     OWNED char *caption = small_format(
         "The share of every %s, minus %s%s, against %s, with 95 %% intervals. Without dependence, the shares of all "
         "groups lie around 0.",
@@ -210,8 +209,8 @@ static void show_outcomes(audit_page *w, place at) {
     const circe_audit_result *r = w->r;
     for (int64_t p = 0; p < shown(r); p++) {
         const circe_audit_finding *f = audit_at(r, at.k, p, at.attribute);
-        OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
-        bool numbers = q.n_numbers > 0;
+        const audit_question *q = audit_question_of(r, f);
+        bool numbers = q->n_numbers > 0;
         OWNED char *levels = small_format("place-%" PRId64, p + 1), *along = small_format("along-%" PRId64, p + 1);
         OWNED char *caption = small_format(
             "%s along %s, at every level of %s, with 95 %% intervals. Sufficiency asks for the same height everywhere "
@@ -335,13 +334,13 @@ void audit_show_calibration(audit_page *w, int64_t k, int64_t attribute) {
         chart_free(c);
         return;
     }
-    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, first);
-    OWNED char *given = audit_given_text(r, first);
+    const audit_question *q = audit_question_of(r, first);
     OWNED char *caption = small_format(
         "Is the test calibrated on data like these? p-values of %" PRId64 " data sets of %" PRId64
         " rows, in which %s was drawn again%s%s, independently of %s. The histogram should be flat. A peak on the left "
         "would mean that the test finds dependence where there is none.",
         first->calibration[0].repetitions, first->calibration[0].rows,
-        q.x == &r->target ? "the outcome" : "the prediction", given[0] != '\0' ? " given " : "", given, q.z->name);
+        q->x == &r->target ? "the outcome" : "the prediction", q->given[0] != '\0' ? " given " : "", q->given,
+        q->z->name);
     add_figure(w, (place){k, attribute}, "calibration", caption, c);
 }

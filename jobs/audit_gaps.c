@@ -152,23 +152,15 @@ static void shuffle(table *t, circe_random generator, uint64_t first, double *un
 }
 
 /* The scratch of a table, whose rows it shares. */
-static table table_like(const table *t) {
+static table table_like(arena *owner, const table *t) {
     size_t sums = (size_t)(blocks_of(t) * t->n_groups), strata = (size_t)t->n_strata;
     table own = *t;
-    own.group = small_alloc((size_t)t->n * sizeof *own.group);
-    own.sum = small_alloc(sums * sizeof *own.sum);
-    own.count = small_alloc(sums * sizeof *own.count);
-    own.high = small_alloc(strata * sizeof *own.high);
-    own.low = small_alloc(strata * sizeof *own.low);
+    own.group = arena_alloc(owner, (size_t)t->n * sizeof *own.group);
+    own.sum = arena_alloc(owner, sums * sizeof *own.sum);
+    own.count = arena_alloc(owner, sums * sizeof *own.count);
+    own.high = arena_alloc(owner, strata * sizeof *own.high);
+    own.low = arena_alloc(owner, strata * sizeof *own.low);
     return own;
-}
-
-static void scratch_free(table *t) {
-    free(t->group);
-    free(t->sum);
-    free(t->count);
-    free(t->high);
-    free(t->low);
 }
 
 static double log_factorial(double n) {
@@ -226,9 +218,10 @@ typedef struct shuffles {
 /* Every shuffle begins with the groups as they are, so that the threads do not matter. */
 static void run_shuffles(void *user, int64_t part) {
     shuffles *s = user;
-    table t = table_like(s->of);
+    OWNED_BY(arena_free) arena scratch = {0};
+    table t = table_like(&scratch, s->of);
     int64_t numbers = s->rate ? blocks_of(&t) * t.n_groups : t.n;
-    OWNED double *uniform = small_alloc((size_t)numbers * sizeof *uniform);
+    double *uniform = arena_alloc(&scratch, (size_t)numbers * sizeof *uniform);
     for (int64_t d = part; d < SHUFFLES; d += PARTS) {
         if (s->rate) {
             circe_random_uniform(s->generator, (uint64_t)(d * numbers), numbers, uniform);
@@ -240,7 +233,6 @@ static void run_shuffles(void *user, int64_t part) {
         }
         s->drawn[d] = gap_of(&t);
     }
-    scratch_free(&t);
 }
 
 static void gap_by_chance(audit_run *run, const table *t, circe_audit_gap *gap) {
@@ -260,9 +252,9 @@ static int64_t least_rows(const audit_run *run) {
 }
 
 /* Which groups have enough rows in which block; shuffling changes nothing about it. */
-static bool *find_there(const table *t) {
+static bool *find_there(arena *owner, const table *t) {
     OWNED int64_t *rows = small_alloc((size_t)(blocks_of(t) * t->n_groups) * sizeof *rows);
-    bool *there = small_alloc((size_t)(blocks_of(t) * t->n_groups) * sizeof *there);
+    bool *there = arena_alloc(owner, (size_t)(blocks_of(t) * t->n_groups) * sizeof *there);
     for (int64_t b = 0; b < blocks_of(t); b++) {
         for (int64_t i = t->start[b]; i < t->start[b + 1]; i++) rows[b * t->n_groups + t->group[i]]++;
         for (int64_t g = b * t->n_groups; g < (b + 1) * t->n_groups; g++) there[g] = rows[g] >= t->least;
@@ -271,19 +263,20 @@ static bool *find_there(const table *t) {
 }
 
 /* Counts the rows of each block, then puts them in their places. */
-static table table_make(const audit_run *run, const circe_audit_groups *groups, const comparison *c) {
+static table table_make(arena *owner, const audit_run *run, const circe_audit_groups *groups, const comparison *c) {
     size_t n = (size_t)run->r->n, blocks = (size_t)(c->n_strata * run->n_cells);
     const circe_audit_result *r = run->r;
-    int64_t *start = small_alloc((blocks + 1) * sizeof *start), *next = small_alloc(blocks * sizeof *next);
-    double *value = small_alloc(n * sizeof *value);
-    double *weight = r->weights != NULL ? small_alloc(n * sizeof *weight) : NULL;
+    int64_t *start = arena_alloc(owner, (blocks + 1) * sizeof *start);
+    int64_t *next = arena_alloc(owner, blocks * sizeof *next);
+    double *value = arena_alloc(owner, n * sizeof *value);
+    double *weight = r->weights != NULL ? arena_alloc(owner, n * sizeof *weight) : NULL;
     table t = {.n_strata = c->n_strata,
                .n_cells = run->n_cells,
                .n_groups = groups->n_groups,
                .least = least_rows(run),
                .from = c->from,
                .to = c->to,
-               .size = small_alloc(blocks * sizeof *t.size)};
+               .size = arena_alloc(owner, blocks * sizeof *t.size)};
     for (int64_t i = 0; i < r->n; i++) {
         if (!groups->compared[groups->of[i]]) continue;
         int64_t block = c->stratum[i] * run->n_cells + run->cells[i];
@@ -298,7 +291,7 @@ static table table_make(const audit_run *run, const circe_audit_groups *groups, 
     t.start = start;
     t.value = value;
     t.weight = weight;
-    t = table_like(&t);
+    t = table_like(owner, &t);
     for (int64_t i = 0; i < run->r->n; i++) {
         if (!groups->compared[groups->of[i]]) continue;
         int64_t at = next[c->stratum[i] * run->n_cells + run->cells[i]]++;
@@ -306,22 +299,12 @@ static table table_make(const audit_run *run, const circe_audit_groups *groups, 
         value[at] = c->value[i];
         if (weight != NULL) weight[at] = r->weights[i];
     }
-    t.there = find_there(&t);
-    free(next);
+    t.there = find_there(owner, &t);
     return t;
 }
 
-static void table_free(table *t) {
-    free((void *)t->start);
-    free((void *)t->value);
-    free((void *)t->weight);
-    free((void *)t->there);
-    free(t->size);
-    scratch_free(t);
-}
-
 /* The groups at the level where they differ most. */
-static void name_groups(const table *t, const circe_audit_groups *groups, circe_audit_gap *gap) {
+static void name_groups(arena *owner, const table *t, const circe_audit_groups *groups, circe_audit_gap *gap) {
     double widest = -1;
     gap->stratum = t->from;
     for (int64_t s = t->from; s < t->to; s++) {
@@ -331,8 +314,8 @@ static void name_groups(const table *t, const circe_audit_groups *groups, circe_
         gap->stratum = s;
     }
     int64_t high = t->high[gap->stratum], low = t->low[gap->stratum];
-    gap->high = small_format("%s", high >= 0 ? groups->labels[high] : "");
-    gap->low = small_format("%s", low >= 0 ? groups->labels[low] : "");
+    gap->high = arena_text(owner, high >= 0 ? groups->labels[high] : "");
+    gap->low = arena_text(owner, low >= 0 ? groups->labels[low] : "");
 }
 
 /* A slot contains the compared rows of a block's low group, its high group, or its other groups. */
@@ -345,8 +328,8 @@ static void add_contrast(audit_run *run, const circe_audit_finding *f, const cir
                           .value = what->value,
                           .n_strata = t->n_strata,
                           .n_cells = t->n_cells,
-                          .slot = small_alloc((size_t)n * sizeof *c->slot),
-                          .used = small_alloc((size_t)blocks_of(t) * sizeof *c->used)};
+                          .slot = arena_alloc(&run->owner, (size_t)n * sizeof *c->slot),
+                          .used = arena_alloc(&run->owner, (size_t)blocks_of(t) * sizeof *c->used)};
     for (int64_t b = 0; b < blocks_of(t); b++) {
         int64_t high = t->high[b / t->n_cells], low = t->low[b / t->n_cells];
         c->used[b] = high >= 0 && is_there(t, b, high) && is_there(t, b, low);
@@ -400,17 +383,17 @@ static void note_left_out(audit_run *run, const circe_audit_finding *f, const ci
 
 static void find_gap(audit_run *run, circe_audit_finding *f, const circe_audit_groups *groups, const comparison *what) {
     circe_audit_gap *gap = &f->gaps[f->n_gaps++];
-    table t = table_make(run, groups, what);
+    OWNED_BY(arena_free) arena scratch = {0};
+    table t = table_make(&scratch, run, groups, what);
     add_rows(&t);
     *gap = (circe_audit_gap){
         .kind = what->kind, .n_groups = audit_groups_compared(groups), .gap = {gap_of(&t), (double)NAN, (double)NAN}};
-    if (what->category != NULL) gap->category = small_format("%s", what->category);
-    name_groups(&t, groups, gap);
+    if (what->category != NULL) gap->category = arena_text(audit_owner(run->r), what->category);
+    name_groups(audit_owner(run->r), &t, groups, gap);
     note_left_out(run, f, groups, what, &t);
     if (!has_level(f, what->kind)) gap->stratum = -1;
     add_contrast(run, f, groups, what, &t, gap);
     gap_by_chance(run, &t, gap);
-    table_free(&t);
 }
 
 /* The notion that a rate of decisions belongs to. */
@@ -447,8 +430,8 @@ static void compare_rates(audit_run *run, circe_audit_finding *f, const circe_au
 /* What is compared at equal y: a part of x, minus its mean if that changes within a level. If y is categories, means of
  * the share of a class and of its residuals differ by the same. */
 const double *audit_compared_value(const circe_audit_result *r, const circe_audit_finding *f, int64_t part) {
-    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
-    return q.n_numbers > 0 || q.x_is_words ? audit_residual(r, f, part) : q.x->values;
+    const audit_question *q = audit_question_of(r, f);
+    return q->n_numbers > 0 || q->x_is_words ? audit_residual(r, f, part) : q->x->values;
 }
 
 static void compare(audit_run *run, circe_audit_finding *f, const circe_audit_groups *groups) {

@@ -7,7 +7,8 @@
 #include "circe/random.h"
 #include "jobs/audit_parts.h"
 
-static void group_categories(const circe_audit_column *c, int64_t n, int64_t smallest, circe_audit_groups *g) {
+static void group_categories(arena *owner, const circe_audit_column *c, int64_t n, int64_t smallest,
+                             circe_audit_groups *g) {
     g->n_groups = c->n_categories;
     for (int64_t i = 0; i < n; i++) {
         g->of[i] = c->code[i];
@@ -15,7 +16,7 @@ static void group_categories(const circe_audit_column *c, int64_t n, int64_t sma
         g->rows[c->code[i]]++;
     }
     for (int64_t k = 0; k < g->n_groups; k++) {
-        g->labels[k] = small_format("%s", c->categories[k]);
+        g->labels[k] = arena_text(owner, c->categories[k]);
         g->compared[k] = g->rows[k] >= smallest;
     }
 }
@@ -70,7 +71,7 @@ static int digits_between(double least, double largest) {
     return common > 1.0 && isfinite(common) ? (int)fmin(ceil(common) + 3.0, MOST) : LEAST;
 }
 
-static int64_t cut(const ranked *sorted, int64_t n, int64_t wanted, double *last, circe_audit_groups *g) {
+static int64_t cut(arena *owner, const ranked *sorted, int64_t n, int64_t wanted, double *last, circe_audit_groups *g) {
     int64_t k = 0;
     int digits = n > 0 ? digits_between(sorted[0].value, sorted[n - 1].value) : 0;
     double all = weight_upto(sorted, n), slack = 1e-9 * all / (double)n;
@@ -80,18 +81,18 @@ static int64_t cut(const ranked *sorted, int64_t n, int64_t wanted, double *last
         last[k] = sorted[end - 1].value;
         g->centre[k] = median_of(sorted, first, end, slack);
         g->labels[k] = sorted[first].value == last[k]
-                           ? small_format("%.*g", digits, last[k])
-                           : small_format("%.*g to %.*g", digits, sorted[first].value, digits, last[k]);
+                           ? arena_format(owner, "%.*g", digits, last[k])
+                           : arena_format(owner, "%.*g to %.*g", digits, sorted[first].value, digits, last[k]);
         first = end;
     }
     return k;
 }
 
-static void group_numbers(const circe_audit_column *c, const double *weights, int64_t n, int64_t wanted,
+static void group_numbers(arena *owner, const circe_audit_column *c, const double *weights, int64_t n, int64_t wanted,
                           circe_audit_groups *g) {
     OWNED ranked *sorted = rank_rows(c->values, weights, n);
     OWNED double *last = small_alloc((size_t)wanted * sizeof *last);
-    g->n_groups = cut(sorted, n, wanted, last, g);
+    g->n_groups = cut(owner, sorted, n, wanted, last, g);
     for (int64_t i = 0; i < n; i++) {
         int64_t k = 0;
         while (k + 1 < g->n_groups && c->values[i] > last[k]) k++;
@@ -101,28 +102,19 @@ static void group_numbers(const circe_audit_column *c, const double *weights, in
     for (int64_t k = 0; k < g->n_groups; k++) g->compared[k] = 1;
 }
 
-void audit_groups_make(const circe_audit_column *column, const double *weights, int64_t n, int64_t wanted,
-                       int64_t smallest, circe_audit_groups *groups) {
+circe_audit_groups audit_groups_make(arena *owner, const circe_audit_column *column, const double *weights, int64_t n,
+                                     int64_t wanted, int64_t smallest) {
     size_t most = (size_t)(column->categories != NULL ? column->n_categories : wanted);
-    *groups = (circe_audit_groups){.of = small_alloc((size_t)n * sizeof *groups->of),
-                                   .rows = small_alloc(most * sizeof *groups->rows),
-                                   .compared = small_alloc(most * sizeof *groups->compared),
-                                   .centre = small_alloc(most * sizeof *groups->centre),
-                                   .labels = small_alloc(most * sizeof *groups->labels)};
+    circe_audit_groups groups = {.of = arena_alloc(owner, (size_t)n * sizeof *groups.of),
+                                 .rows = arena_alloc(owner, most * sizeof *groups.rows),
+                                 .compared = arena_alloc(owner, most * sizeof *groups.compared),
+                                 .centre = arena_alloc(owner, most * sizeof *groups.centre),
+                                 .labels = arena_alloc(owner, most * sizeof *groups.labels)};
     if (column->categories != NULL)
-        group_categories(column, n, smallest, groups);
+        group_categories(owner, column, n, smallest, &groups);
     else
-        group_numbers(column, weights, n, wanted, groups);
-}
-
-void audit_groups_free(circe_audit_groups *groups) {
-    for (int64_t k = 0; k < groups->n_groups; k++) free(groups->labels[k]);
-    free(groups->labels);
-    free(groups->centre);
-    free(groups->compared);
-    free(groups->rows);
-    free(groups->of);
-    *groups = (circe_audit_groups){0};
+        group_numbers(owner, column, weights, n, wanted, &groups);
+    return groups;
 }
 
 int64_t audit_groups_compared(const circe_audit_groups *groups) {
@@ -138,13 +130,13 @@ static const int64_t coarse[AUDIT_COARSE] = {2, 4};
 static void find_selected(audit_run *run) {
     const circe_audit_result *r = run->r;
     if (r->outcome != CIRCE_OUTCOME_BINARY) return;
-    run->selected = small_alloc((size_t)r->n_predictions * sizeof *run->selected);
-    run->decision = small_alloc((size_t)r->n_predictions * sizeof *run->decision);
-    run->negative = small_alloc((size_t)r->n * sizeof *run->negative);
+    run->selected = arena_alloc(&run->owner, (size_t)r->n_predictions * sizeof *run->selected);
+    run->decision = arena_alloc(&run->owner, (size_t)r->n_predictions * sizeof *run->decision);
+    run->negative = arena_alloc(&run->owner, (size_t)r->n * sizeof *run->negative);
     for (int64_t i = 0; i < r->n; i++) run->negative[i] = 1 - r->target.values[i];
     for (int64_t p = 0; p < r->n_predictions; p++) {
-        run->selected[p] = small_alloc((size_t)r->n * sizeof **run->selected);
-        run->decision[p] = small_alloc((size_t)r->n * sizeof **run->decision);
+        run->selected[p] = arena_alloc(&run->owner, (size_t)r->n * sizeof **run->selected);
+        run->decision[p] = arena_alloc(&run->owner, (size_t)r->n * sizeof **run->decision);
         double threshold = audit_threshold(r, &r->predictions[p]);
         for (int64_t i = 0; i < r->n; i++) {
             run->decision[p][i] = r->predictions[p].values[i] >= threshold;
@@ -156,20 +148,18 @@ static void find_selected(audit_run *run) {
 /* Every combination of the columns of --given that occurs is a cell; numbers are in five groups. */
 static void find_cells(audit_run *run) {
     const circe_audit_result *r = run->r;
-    run->cells = small_alloc((size_t)r->n * sizeof *run->cells);
+    run->cells = arena_alloc(&run->owner, (size_t)r->n * sizeof *run->cells);
     run->n_cells = 1;
     for (int64_t k = 0; k < r->n_given; k++) {
-        circe_audit_groups groups;
-        audit_groups_make(&r->given[k], r->weights, r->n, AUDIT_STRATA, 0, &groups);
-        int64_t all = run->n_cells * groups.n_groups, *cell = small_alloc((size_t)all * sizeof *cell), n = 0;
+        OWNED_BY(arena_free) arena scratch = {0};
+        circe_audit_groups groups = audit_groups_make(&scratch, &r->given[k], r->weights, r->n, AUDIT_STRATA, 0);
+        int64_t all = run->n_cells * groups.n_groups, *cell = arena_alloc(&scratch, (size_t)all * sizeof *cell), n = 0;
         for (int64_t i = 0; i < r->n; i++) {
             run->cells[i] = run->cells[i] * groups.n_groups + groups.of[i];
             if (cell[run->cells[i]] == 0) cell[run->cells[i]] = ++n;
         }
         for (int64_t i = 0; i < r->n; i++) run->cells[i] = cell[run->cells[i]] - 1;
         run->n_cells = n;
-        free(cell);
-        audit_groups_free(&groups);
     }
 }
 
@@ -185,35 +175,35 @@ static void note_small_groups(audit_run *run, int64_t attribute) {
 }
 
 static void make_levels(circe_audit_result *r) {
-    audit_groups_make(&r->target, r->weights, r->n, AUDIT_STRATA, 0, &r->strata);
+    r->strata = audit_groups_make(audit_owner(r), &r->target, r->weights, r->n, AUDIT_STRATA, 0);
     if (!audit_asks(r, CIRCE_NOTION_SUFFICIENCY)) return;
-    r->levels = small_alloc((size_t)r->n_predictions * sizeof *r->levels);
+    r->levels = arena_alloc(audit_owner(r), (size_t)r->n_predictions * sizeof *r->levels);
     for (int64_t p = 0; p < r->n_predictions; p++)
-        audit_groups_make(&r->predictions[p], r->weights, r->n, AUDIT_STRATA, 0, &r->levels[p]);
+        r->levels[p] = audit_groups_make(audit_owner(r), &r->predictions[p], r->weights, r->n, AUDIT_STRATA, 0);
 }
 
 void audit_make_groups(audit_run *run) {
     circe_audit_result *r = run->r;
     make_levels(r);
-    r->groups = small_alloc((size_t)r->n_attributes * sizeof *r->groups);
-    run->coarse = small_alloc((size_t)(r->n_attributes * AUDIT_COARSE) * sizeof *run->coarse);
+    r->groups = arena_alloc(audit_owner(r), (size_t)r->n_attributes * sizeof *r->groups);
+    run->coarse = arena_alloc(&run->owner, (size_t)(r->n_attributes * AUDIT_COARSE) * sizeof *run->coarse);
     for (int64_t a = 0; a < r->n_attributes; a++) {
         const circe_audit_column *c = &r->attributes[a];
-        audit_groups_make(c, r->weights, r->n, AUDIT_FINEST, r->smallest_group, &r->groups[a]);
+        r->groups[a] = audit_groups_make(audit_owner(r), c, r->weights, r->n, AUDIT_FINEST, r->smallest_group);
         for (int b = 0; b < AUDIT_COARSE && c->categories == NULL; b++)
-            audit_groups_make(c, r->weights, r->n, coarse[b], 0, &run->coarse[a * AUDIT_COARSE + b]);
+            run->coarse[a * AUDIT_COARSE + b] = audit_groups_make(&run->owner, c, r->weights, r->n, coarse[b], 0);
         note_small_groups(run, a);
     }
-    run->all_rows = small_alloc((size_t)r->n * sizeof *run->all_rows);
+    run->all_rows = arena_alloc(&run->owner, (size_t)r->n * sizeof *run->all_rows);
     find_cells(run);
     find_selected(run);
 }
 
 /* ---- random parts ------------------------------------------------------------------------------------------------ */
 
-int64_t *audit_sample(int64_t all, int64_t most, int64_t seed, uint64_t stream, int64_t *n) {
+int64_t *audit_sample(arena *owner, int64_t all, int64_t most, int64_t seed, uint64_t stream, int64_t *n) {
     *n = all < most ? all : most;
-    int64_t *rows = small_alloc((size_t)*n * sizeof *rows);
+    int64_t *rows = arena_alloc(owner, (size_t)*n * sizeof *rows);
     if (*n < all)
         circe_random_subset((circe_random){.seed = (uint64_t)seed, .stream = stream}, all, *n, rows);
     else
@@ -221,8 +211,8 @@ int64_t *audit_sample(int64_t all, int64_t most, int64_t seed, uint64_t stream, 
     return rows;
 }
 
-double *audit_take(const double *values, const int64_t *rows, int64_t n) {
-    double *out = small_alloc((size_t)n * sizeof *out);
+double *audit_take(arena *owner, const double *values, const int64_t *rows, int64_t n) {
+    double *out = arena_alloc(owner, (size_t)n * sizeof *out);
     for (int64_t i = 0; i < n; i++) out[i] = values[rows[i]];
     return out;
 }

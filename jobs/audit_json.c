@@ -231,8 +231,5 @@ cJSON *audit_json(const circe_audit_result *r, const char *folder) {
 
 char *circe_audit_json(const circe_audit_result *r) {
     CIRCE_OWN_SETTINGS;
-    cJSON *json = audit_json(r, NULL);
-    char *text = json_utf8(json, true);
-    cJSON_Delete(json);
-    return text;
+    return json_text(audit_json(r, NULL));
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/small.h"
+#include "base/owned.h"
 #include "circe/circe.h"
 #include "jobs/audit_parts.h"
 #include "jobs/calibration.h"
@@ -34,13 +34,14 @@ static const struct {
 typedef struct judging {
     audit_run *run;
     circe_audit_finding *f;
-    audit_question question;
+    const audit_question *question;
     audit_kernels kernels;
 } judging;
 
 static audit_rows take_rows(const judging *j, int64_t most, uint64_t stream) {
-    int64_t n = 0, *index = audit_sample(j->run->r->n, most, j->run->options->seed, stream, &n);
-    return audit_rows_take(j->run->r, &j->question, index, n);
+    OWNED_BY(arena_free) arena scratch = {0};
+    int64_t n = 0, *index = audit_sample(&scratch, j->run->r->n, most, j->run->options->seed, stream, &n);
+    return audit_rows_take(j->run->r, j->question, index, n);
 }
 
 static circe_test_options options_of(const judging *j, const audit_rows *rows, circe_test_method method) {
@@ -120,15 +121,15 @@ static circe_status run_companions(const judging *j) {
 
 /* Finds where along the outcome or the prediction the dependence occurs, if that is a number. */
 static circe_status find_along(const judging *j, const audit_rows *r, const circe_test_options *o) {
-    const circe_audit_column *level = j->question.level;
+    const circe_audit_column *level = j->question->level;
     if (level == NULL || level->categories != NULL) return CIRCE_OK;
     circe_effects_along *l = &j->f->along;
     int64_t column = 0;
-    *l = test_along_make(level->name, ALONG_POINTS);
-    while (j->question.y[column] != level) column++;
+    *l = test_along_make(audit_owner(j->run->r), level->name, ALONG_POINTS);
+    while (j->question->y[column] != level) column++;
     circe_status status = circe_test_along(j->run->context, &r->mat_x, &r->mat_y, &r->mat_z, o, column, l->points,
                                            l->place, l->value, l->lower, l->upper, l->null_upper);
-    for (int64_t i = 0; j->question.n_y > 1 && i < l->points; i++) /* undo standardising */
+    for (int64_t i = 0; j->question->n_y > 1 && i < l->points; i++) /* undo standardising */
         l->place[i] = l->place[i] * level->deviation + level->mean;
     return status;
 }
@@ -169,7 +170,8 @@ static circe_status calibrate(const judging *j) {
     for (int i = 0; i < f->n_deciding && status == CIRCE_OK; i++) {
         circe_test_options o = options_of(j, &r, f->tests[i].result.method);
         o.draws = calibration_draws(j->run->options);
-        status = calibration_run(j->run->context, &r.mat_x, &r.mat_y, &r.mat_z, &o, repetitions, &f->calibration[i]);
+        status = calibration_run(audit_owner(j->run->r), j->run->context, &r.mat_x, &r.mat_y, &r.mat_z, &o, repetitions,
+                                 &f->calibration[i]);
     }
     f->has_calibration = status == CIRCE_OK;
     return status;
@@ -183,17 +185,15 @@ static void settle_constant(circe_audit_finding *f) {
 
 circe_status audit_judge(audit_run *run, circe_audit_finding *f) {
     judging j = {.run = run, .f = f, .question = audit_question_of(run->r, f)};
-    if (j.question.x->is_constant) {
+    if (j.question->x->is_constant) {
         settle_constant(f);
-        audit_question_free(&j.question);
         return CIRCE_OK;
     }
-    circe_status status = audit_kernels_make(run, &j.question, &j.kernels);
+    circe_status status = audit_kernels_make(run, j.question, &j.kernels);
     if (status == CIRCE_OK) status = run_deciding(&j);
     if (status == CIRCE_OK) status = run_companions(&j);
     if (status == CIRCE_OK) status = find_effects(&j);
     if (status == CIRCE_OK) status = calibrate(&j);
     audit_kernels_free(&j.kernels);
-    audit_question_free(&j.question);
     return status;
 }

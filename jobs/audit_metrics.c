@@ -50,39 +50,33 @@ static int by_value(const void *one, const void *other, void *values) {
 }
 
 /* 1 if the predicted class is the target's. */
-static double *right_labels(const circe_audit_result *r, const circe_audit_column *c) {
-    double *right = small_alloc((size_t)r->n * sizeof *right);
+static double *right_labels(arena *owner, const circe_audit_result *r, const circe_audit_column *c) {
+    double *right = arena_alloc(owner, (size_t)r->n * sizeof *right);
     for (int64_t i = 0; i < r->n; i++)
         right[i] = strcmp(c->categories[c->code[i]], r->target.categories[r->target.code[i]]) == 0;
     return right;
 }
 
-circe_status audit_ranking_make(const circe_audit_result *r, int64_t prediction, audit_ranking *out) {
+circe_status audit_ranking_make(arena *owner, const circe_audit_result *r, int64_t prediction, audit_ranking *out) {
     size_t n = (size_t)r->n;
     const circe_audit_column *c = &r->predictions[prediction];
-    double *right = c->is_text ? right_labels(r, c) : NULL, *values = right != NULL ? right : c->values;
+    double *values = c->is_text ? right_labels(owner, r, c) : c->values;
     *out = (audit_ranking){.r = r,
-                           .labels = right != NULL,
+                           .labels = c->is_text,
                            .errors = audit_has_errors(r, prediction),
                            .threshold = audit_threshold(r, c),
-                           .order = malloc(n * sizeof *out->order),
-                           .predicted = malloc(n * sizeof *out->predicted),
-                           .outcome = malloc(n * sizeof *out->outcome)};
-    bool there = out->order != NULL && out->predicted != NULL && out->outcome != NULL;
-    for (int64_t i = 0; there && i < r->n; i++) out->order[i] = i;
-    if (there) qsort_r(out->order, n, sizeof *out->order, by_value, values);
-    for (int64_t i = 0; there && i < r->n; i++) {
+                           .order = arena_try(owner, n * sizeof *out->order),
+                           .predicted = arena_try(owner, n * sizeof *out->predicted),
+                           .outcome = arena_try(owner, n * sizeof *out->outcome)};
+    if (out->order == NULL || out->predicted == NULL || out->outcome == NULL)
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)r->n);
+    for (int64_t i = 0; i < r->n; i++) out->order[i] = i;
+    qsort_r(out->order, n, sizeof *out->order, by_value, values);
+    for (int64_t i = 0; i < r->n; i++) {
         out->predicted[i] = values[out->order[i]];
         out->outcome[i] = r->target.values[out->order[i]];
     }
-    free(right);
-    return there ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)r->n);
-}
-
-void audit_ranking_free(audit_ranking *ranking) {
-    free(ranking->order);
-    free(ranking->predicted);
-    free(ranking->outcome);
+    return CIRCE_OK;
 }
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */

@@ -41,16 +41,14 @@ int64_t classes_positive(const char *const *classes, const char *asked) {
     return strcmp(classes[0], classes[1]) > 0 ? 0 : 1;
 }
 
-static circe_status add_column(audit_model *m, const circe_predictions *p, int64_t output, const char *suffix) {
+static circe_status add_column(arena *owner, audit_model *m, const circe_predictions *p, int64_t output,
+                               const char *suffix) {
     OWNED char *name = small_format("%s_%s", m->target, suffix);
-    double *values = malloc((size_t)(p->rows > 0 ? p->rows : 1) * sizeof *values);
-    if (values != NULL) {
-        for (int64_t i = 0; i < p->rows; i++) values[i] = p->values[i * p->outputs + output];
-        m->values = small_grow(m->values, (size_t)(m->names.n + 1) * sizeof *m->values);
-        m->values[m->names.n] = values;
-        name_list_add(&m->names, name);
-    }
-    return values != NULL ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)p->rows);
+    double *values = m->values[m->names.n] = arena_try(owner, (size_t)p->rows * sizeof *values);
+    if (values == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)p->rows);
+    for (int64_t i = 0; i < p->rows; i++) values[i] = p->values[i * p->outputs + output];
+    name_list_add(&m->names, name);
+    return CIRCE_OK;
 }
 
 /* The column of the model's target that is audited: the one that was named, or its only one. */
@@ -67,14 +65,16 @@ static circe_status find_output(const circe_audit_options *o, const circe_predic
 }
 
 /* Takes numbers as they are, for two classes the probability of the positive one, for more the probability of each. */
-static circe_status take_columns(const circe_audit_options *o, const circe_predictions *p, audit_model *m) {
+static circe_status take_columns(arena *owner, const circe_audit_options *o, const circe_predictions *p,
+                                 audit_model *m) {
     int64_t output = 0;
     circe_status status = find_output(o, p, &output);
     if (status != CIRCE_OK) return status;
-    m->target = small_format("%s", predicted_of(p)->target.names[output]);
-    if (p->target == NULL) return add_column(m, p, output, "predicted");
-    if (p->outputs == 2) return add_column(m, p, classes_positive(p->names, o->positive), "predicted");
-    for (int64_t c = 0; c < p->outputs && status == CIRCE_OK; c++) status = add_column(m, p, c, p->names[c]);
+    m->target = arena_text(owner, predicted_of(p)->target.names[output]);
+    m->values = arena_alloc(owner, (size_t)p->outputs * sizeof *m->values);
+    if (p->target == NULL) return add_column(owner, m, p, output, "predicted");
+    if (p->outputs == 2) return add_column(owner, m, p, classes_positive(p->names, o->positive), "predicted");
+    for (int64_t c = 0; c < p->outputs && status == CIRCE_OK; c++) status = add_column(owner, m, p, c, p->names[c]);
     return status;
 }
 
@@ -84,16 +84,9 @@ circe_status audit_model_predict(audit_run *run, const circe_table *table, audit
     circe_predict_options options = predict_options(o);
     if (o->model == NULL) return CIRCE_OK;
     circe_status status = circe_predict(run->context, NULL, table, &options, NULL, &predictions);
-    if (status == CIRCE_OK) status = take_columns(o, predictions, m);
+    if (status == CIRCE_OK) status = take_columns(&run->owner, o, predictions, m);
     for (size_t i = 0; status == CIRCE_OK && i < predictions->warnings.n; i++)
         notes_add(&run->warnings, "%s", predictions->warnings.text[i]);
     circe_predictions_free(predictions);
     return status;
-}
-
-void audit_model_free(audit_model *m) {
-    for (int64_t i = 0; i < m->names.n; i++) free(m->values[i]);
-    name_list_free(&m->names);
-    free(m->values);
-    free(m->target);
 }

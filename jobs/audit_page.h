@@ -34,10 +34,7 @@ void audit_show_calibration(audit_page *w, int64_t k, int64_t attribute);
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-/* Frees the cells. The first `text_columns` columns are words, the others numbers. */
-void audit_show_table(audit_page *w, const char *caption, const char *const *columns, int64_t n_columns,
-                      int text_columns, cells *list);
-/* A table whose first column names the prediction (audit_add_prediction), if there are several. */
+/* As cells_show, of a table whose first column names the prediction (audit_add_prediction), if there are several. */
 void audit_show_by_prediction(audit_page *w, const char *caption, const char *const *columns, int64_t n_columns,
                               int text_columns, cells *list);
 void audit_add_prediction(cells *list, const circe_audit_result *r, const circe_audit_finding *f);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "circe/audit.h"
 #include "io/list.h"
 #include "jobs/notes.h"
@@ -32,7 +33,27 @@ typedef struct audit_run {
     int64_t *cells, n_cells;    /* (n): rows whose columns of --given count as equal; one cell if there are none */
     struct audit_contrast *contrasts;
     int64_t n_contrasts;
+    arena owner; /* of the rest */
 } audit_run;
+
+/* x independent of z given y. */
+typedef struct audit_question {
+    const circe_audit_column *x, *z;
+    const circe_audit_column **y; /* (n_y), numbers first */
+    int64_t n_y, n_numbers;
+    const circe_audit_column *level; /* the column of y that is not of --given; NULL: there is none */
+    bool x_is_classes, x_is_words;   /* words: three classes or more, not numbers to compute with */
+    const char *given;               /* the names of y's columns, "repaid and age"; "": none */
+} audit_question;
+
+/* The result, with all that it points to. */
+typedef struct audited {
+    circe_audit_result result; /* first: what the caller holds */
+    audit_question *questions; /* (n_findings) */
+    arena owner;
+} audited;
+
+static inline arena *audit_owner(const circe_audit_result *r) { return &((audited *)(uintptr_t)r)->owner; }
 
 static inline circe_audit_finding *audit_at(const circe_audit_result *r, int64_t notion, int64_t prediction,
                                             int64_t attribute) {
@@ -81,34 +102,24 @@ circe_status audit_step_intervals(audit_run *run, double share);
 
 /* What a model predicts, as columns of the table. */
 typedef struct audit_model {
-    name_list names; /* of the columns */
-    double **values; /* (names), each with one number per row of the table; NaN if a cell is missing */
-    char *target;    /* that is predicted */
+    name_list names;    /* of the columns; owned */
+    double **values;    /* (names), each with one number per row of the table; NaN if a cell is missing */
+    const char *target; /* that is predicted */
 } audit_model;
 
 /* Does nothing if no model was named. */
 circe_status audit_model_predict(audit_run *run, const circe_table *table, audit_model *model);
-void audit_model_free(audit_model *model);
 
 /* Reads and checks the table's columns. */
 circe_status audit_data_read(audit_run *run, const circe_table *table);
-void audit_column_free(circe_audit_column *column);
 /* Computes the mean and deviation of its values. */
 void audit_column_describe(circe_audit_column *column, int64_t n);
 
 /* ---- questions --------------------------------------------------------------------------------------------------- */
 
-/* x independent of z given y. */
-typedef struct audit_question {
-    const circe_audit_column *x, *z;
-    const circe_audit_column **y; /* (n_y), numbers first; owned */
-    int64_t n_y, n_numbers;
-    const circe_audit_column *level; /* the column of y that is not of --given; NULL: there is none */
-    bool x_is_classes, x_is_words;   /* words: three classes or more, not numbers to compute with */
-} audit_question;
-
-audit_question audit_question_of(const circe_audit_result *r, const circe_audit_finding *f);
-void audit_question_free(audit_question *q);
+/* Of all findings, once they know what they are about. */
+void audit_questions_make(circe_audit_result *r);
+const audit_question *audit_question_of(const circe_audit_result *r, const circe_audit_finding *f);
 
 /* Rows that count as equal in the outcome, or for sufficiency in the prediction; NULL: all do. */
 const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_audit_finding *f);
@@ -118,21 +129,17 @@ void audit_x_part(const circe_audit_result *r, const circe_audit_finding *f, int
 /* The class of a part; NULL: x is not text. */
 const char *audit_part_name(const circe_audit_result *r, const circe_audit_finding *f, int64_t part);
 
-/* The names of y's columns, "repaid and age"; "": none. The caller frees it. */
-char *audit_given_text(const circe_audit_result *r, const circe_audit_finding *f);
-
 /* Some rows of a question, as the library takes them. */
 typedef struct audit_rows {
-    int64_t *index;
+    arena owner;                 /* of the rest */
     double *x, *y, *z, *weights; /* weights NULL: every row counts once */
     circe_mat mat_x, mat_y, mat_z;
 } audit_rows;
 
-/* `index` becomes part of the result. */
-audit_rows audit_rows_take(const circe_audit_result *r, const audit_question *q, int64_t *index, int64_t n);
+audit_rows audit_rows_take(const circe_audit_result *r, const audit_question *q, const int64_t *index, int64_t n);
 void audit_rows_free(audit_rows *rows);
-/* y of these rows (NULL: of all), (n, n_y). The caller frees it. */
-double *audit_y_rows(const audit_question *q, const int64_t *rows, int64_t n);
+/* y of these rows (NULL: of all), (n, n_y). */
+double *audit_y_rows(arena *owner, const audit_question *q, const int64_t *rows, int64_t n);
 
 /* Delta kernels for categories; NULL for numbers: the library's own choice. */
 typedef struct audit_kernels {
@@ -150,15 +157,14 @@ enum { AUDIT_STRATA = 5, AUDIT_FINEST = 10, AUDIT_COARSE = 2, AUDIT_RATES = 4 };
 
 /* By categories; or `wanted` groups of about the same weight by quantiles, of which there can be fewer, since ties stay
  * together. weights NULL: rows count alike. Categories of fewer than `smallest` rows are not compared. */
-void audit_groups_make(const circe_audit_column *column, const double *weights, int64_t n, int64_t wanted,
-                       int64_t smallest, circe_audit_groups *groups);
-void audit_groups_free(circe_audit_groups *groups);
+circe_audit_groups audit_groups_make(arena *owner, const circe_audit_column *column, const double *weights, int64_t n,
+                                     int64_t wanted, int64_t smallest);
 int64_t audit_groups_compared(const circe_audit_groups *groups);
 
-/* Up to `most` random rows, ascending; all of them if there are no more. The caller frees it. */
-int64_t *audit_sample(int64_t all, int64_t most, int64_t seed, uint64_t stream, int64_t *n);
-/* Those rows of a column. The caller frees it. */
-double *audit_take(const double *values, const int64_t *rows, int64_t n);
+/* Up to `most` random rows, ascending; all of them if there are no more. */
+int64_t *audit_sample(arena *owner, int64_t all, int64_t most, int64_t seed, uint64_t stream, int64_t *n);
+/* Those rows of a column. */
+double *audit_take(arena *owner, const double *values, const int64_t *rows, int64_t n);
 
 /* ---- what is found ----------------------------------------------------------------------------------------------- */
 
@@ -196,12 +202,11 @@ typedef struct audit_ranking {
     bool errors;                 /* errors mean something: audit_has_errors */
     double threshold;            /* audit_threshold */
     bool labels;                 /* three or more classes: `predicted` is 1 if the label is right */
-    int64_t *order;              /* (n): rows by their prediction, ascending; owned */
-    double *predicted, *outcome; /* (n) in that order; owned */
+    int64_t *order;              /* (n): rows by their prediction, ascending */
+    double *predicted, *outcome; /* (n) in that order */
 } audit_ranking;
 
-circe_status audit_ranking_make(const circe_audit_result *r, int64_t prediction, audit_ranking *out);
-void audit_ranking_free(audit_ranking *ranking);
+circe_status audit_ranking_make(arena *owner, const circe_audit_result *r, int64_t prediction, audit_ranking *out);
 
 /* Scratch for that many groups. The caller frees it. */
 typedef struct audit_sums audit_sums;
@@ -222,8 +227,8 @@ typedef struct audit_contrast {
     const double *value; /* (n), borrowed */
     int64_t n_strata, n_cells;
     int32_t *slot; /* (n): (level * n_cells + cell) * AUDIT_SLOTS + low, high or other; behind the last: it takes no
-                      part. Owned */
-    bool *used;    /* (n_strata, n_cells): both groups are there. Owned */
+                      part */
+    bool *used;    /* (n_strata, n_cells): both groups are there */
 } audit_contrast;
 
 /* All resampled numbers. */

@@ -19,7 +19,8 @@ static circe_audit_profile profile_of(const circe_audit_result *r, const circe_a
                                       const circe_audit_groups *levels, int64_t level, const double *value) {
     int64_t n = groups->n_groups, n_rows = r->n;
     size_t bytes = (size_t)n * sizeof(double);
-    circe_audit_profile p = {small_alloc(bytes), small_alloc(bytes), small_alloc(bytes)};
+    arena *owner = audit_owner(r);
+    circe_audit_profile p = {arena_alloc(owner, bytes), arena_alloc(owner, bytes), arena_alloc(owner, bytes)};
     OWNED double *count = small_alloc(bytes), *rows = small_alloc(bytes), *squares = small_alloc(bytes);
     double range[] = {INFINITY, -INFINITY};
     for (int64_t i = 0; i < n_rows; i++) {
@@ -45,13 +46,13 @@ static void find_profiles(const circe_audit_result *r, circe_audit_finding *f) {
     bool numbers = f->notion == CIRCE_NOTION_SEPARATION && r->outcome == CIRCE_OUTCOME_NUMBERS;
     if (levels == NULL || numbers || f->n_parts > 1) return;
     f->n_strata = levels->n_groups;
-    f->strata = small_alloc((size_t)f->n_strata * sizeof *f->strata);
+    f->strata = arena_alloc(audit_owner(r), (size_t)f->n_strata * sizeof *f->strata);
     for (int64_t s = 0; s < f->n_strata; s++)
         f->strata[s] = profile_of(r, finest, levels, s, audit_compared_value(r, f, 0));
 }
 
 void audit_find_profiles(const circe_audit_result *r, circe_audit_finding *f) {
-    f->residual = small_alloc((size_t)f->n_parts * sizeof *f->residual);
+    f->residual = arena_alloc(audit_owner(r), (size_t)f->n_parts * sizeof *f->residual);
     for (int64_t k = 0; k < f->n_parts; k++)
         f->residual[k] = profile_of(r, &r->groups[f->attribute], NULL, -1, audit_residual(r, f, k));
     find_profiles(r, f);

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/owned.h"
 #include "jobs/audit_parts.h"
 #include "jobs/notes.h"
 
@@ -19,8 +18,8 @@ enum { N_STAGES = sizeof stages / sizeof stages[0] };
 
 static double cost_of(const audit_run *run, const circe_audit_finding *f, int stage) {
     const circe_audit_result *r = run->r;
-    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
-    bool numbers = q.n_numbers > 0, constant = q.x->is_constant && strcmp(stages[stage].name, "gaps") != 0;
+    const audit_question *q = audit_question_of(r, f);
+    bool numbers = q->n_numbers > 0, constant = q->x->is_constant && strcmp(stages[stage].name, "gaps") != 0;
     double cost = numbers ? stages[stage].numbers : stages[stage].categories;
     if (strcmp(stages[stage].name, "calibration") == 0) cost *= (double)run->options->calibrate / 200;
     return constant ? 0 : cost * fmin(1, (double)r->n / stages[stage].full_rows);

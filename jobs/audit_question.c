@@ -30,7 +30,19 @@ static void add_given(audit_question *q, const circe_audit_column *c) {
     q->n_y++;
 }
 
-audit_question audit_question_of(const circe_audit_result *r, const circe_audit_finding *f) {
+/* "repaid", "repaid, age and region"; "": nothing. */
+static char *given_text(const circe_audit_result *r, const audit_question *q) {
+    char *text = arena_text(audit_owner(r), q->level != NULL ? q->level->name : "");
+    for (int64_t g = 0, n = q->level != NULL; g < r->n_given; g++, n++)
+        text = arena_format(audit_owner(r), "%s%s%s", text,
+                            n == 0            ? ""
+                            : n + 1 == q->n_y ? " and "
+                                              : ", ",
+                            r->given[g].name);
+    return text;
+}
+
+static audit_question question_of(const circe_audit_result *r, const circe_audit_finding *f) {
     bool sufficiency = f->notion == CIRCE_NOTION_SUFFICIENCY;
     const circe_audit_column *prediction = &r->predictions[f->prediction];
     audit_question q = {.x = sufficiency ? &r->target : prediction,
@@ -38,24 +50,33 @@ audit_question audit_question_of(const circe_audit_result *r, const circe_audit_
                         .level = f->notion == CIRCE_NOTION_SEPARATION      ? &r->target
                                  : sufficiency && !prediction->is_constant ? prediction
                                                                            : NULL,
-                        .y = small_alloc((size_t)(r->n_given + 1) * sizeof *q.y)};
+                        .y = arena_alloc(audit_owner(r), (size_t)(r->n_given + 1) * sizeof *q.y)};
     q.x_is_words = q.x->is_text && (!sufficiency || r->outcome != CIRCE_OUTCOME_BINARY);
     q.x_is_classes = q.x_is_words || (sufficiency && r->target.categories != NULL);
     if (q.level != NULL) add_given(&q, q.level);
     for (int64_t g = 0; g < r->n_given; g++) add_given(&q, &r->given[g]);
+    q.given = given_text(r, &q);
     return q;
 }
 
-void audit_question_free(audit_question *q) { free(q->y); }
+void audit_questions_make(circe_audit_result *r) {
+    audited *whole = (audited *)(void *)r;
+    whole->questions = arena_alloc(&whole->owner, (size_t)r->n_findings * sizeof *whole->questions);
+    for (int64_t i = 0; i < r->n_findings; i++) whole->questions[i] = question_of(r, &r->findings[i]);
+}
+
+const audit_question *audit_question_of(const circe_audit_result *r, const circe_audit_finding *f) {
+    return &((const audited *)(const void *)r)->questions[f - r->findings];
+}
 
 void audit_x_part(const circe_audit_result *r, const circe_audit_finding *f, int64_t part, double *out) {
-    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
-    for (int64_t i = 0; i < r->n; i++) out[i] = q.x_is_words ? (double)(q.x->code[i] == part) : q.x->values[i];
+    const audit_question *q = audit_question_of(r, f);
+    for (int64_t i = 0; i < r->n; i++) out[i] = q->x_is_words ? (double)(q->x->code[i] == part) : q->x->values[i];
 }
 
 const char *audit_part_name(const circe_audit_result *r, const circe_audit_finding *f, int64_t part) {
-    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
-    return q.x_is_words ? q.x->categories[part] : NULL;
+    const audit_question *q = audit_question_of(r, f);
+    return q->x_is_words ? q->x->categories[part] : NULL;
 }
 
 const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_audit_finding *f) {
@@ -63,25 +84,10 @@ const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_
     return f->notion == CIRCE_NOTION_SEPARATION ? &r->strata : &r->levels[f->prediction];
 }
 
-/* "repaid", "repaid, age and region"; "": nothing. */
-char *audit_given_text(const circe_audit_result *r, const circe_audit_finding *f) {
-    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL) abort(); /* as for every small allocation */
-    int64_t n = 0;
-    if (q.level != NULL) n += fprintf(out, "%s", q.level->name) > 0;
-    for (int64_t g = 0; g < r->n_given; g++, n++)
-        fprintf(out, "%s%s", n == 0 ? "" : n + 1 == q.n_y ? " and " : ", ", r->given[g].name);
-    fclose(out);
-    return text;
-}
-
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-double *audit_y_rows(const audit_question *q, const int64_t *rows, int64_t n) {
-    double *out = small_alloc((size_t)(n * q->n_y + 1) * sizeof *out);
+double *audit_y_rows(arena *owner, const audit_question *q, const int64_t *rows, int64_t n) {
+    double *out = arena_alloc(owner, (size_t)(n * q->n_y + 1) * sizeof *out);
     for (int64_t k = 0; k < q->n_y; k++) {
         const circe_audit_column *c = q->y[k];
         bool standard = k < q->n_numbers && q->n_y > 1;
@@ -93,25 +99,19 @@ double *audit_y_rows(const audit_question *q, const int64_t *rows, int64_t n) {
     return out;
 }
 
-audit_rows audit_rows_take(const circe_audit_result *r, const audit_question *q, int64_t *index, int64_t n) {
-    audit_rows out = {.index = index,
-                      .x = audit_take(q->x->values, index, n),
-                      .y = audit_y_rows(q, index, n),
-                      .z = audit_take(q->z->values, index, n),
-                      .weights = r->weights != NULL ? audit_take(r->weights, index, n) : NULL};
+audit_rows audit_rows_take(const circe_audit_result *r, const audit_question *q, const int64_t *index, int64_t n) {
+    audit_rows out = {0};
+    out.x = audit_take(&out.owner, q->x->values, index, n);
+    out.y = audit_y_rows(&out.owner, q, index, n);
+    out.z = audit_take(&out.owner, q->z->values, index, n);
+    if (r->weights != NULL) out.weights = audit_take(&out.owner, r->weights, index, n);
     out.mat_x = circe_mat_f64(out.x, n, 1);
     out.mat_y = circe_mat_f64(out.y, n, q->n_y);
     out.mat_z = circe_mat_f64(out.z, n, 1);
     return out;
 }
 
-void audit_rows_free(audit_rows *r) {
-    free(r->index);
-    free(r->x);
-    free(r->y);
-    free(r->z);
-    free(r->weights);
-}
+void audit_rows_free(audit_rows *r) { arena_free(&r->owner); }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
@@ -191,9 +191,11 @@ static void weigh_mean(const circe_audit_result *r, circe_audit_column *c) {
 
 /* Kernel regression on y, fitted on a part of the rows if there are many. */
 static circe_status regress(const audit_run *run, const audit_question *q, const double *values, double *mean) {
-    int64_t m = 0, n = run->r->n, *rows = audit_sample(n, MOST_FITTED, run->options->seed, 5, &m);
-    OWNED double *y = audit_y_rows(q, rows, m), *x = audit_take(values, rows, m), *all = audit_y_rows(q, NULL, n);
-    OWNED double *weights = run->r->weights != NULL ? audit_take(run->r->weights, rows, m) : NULL;
+    OWNED_BY(arena_free) arena scratch = {0};
+    int64_t m = 0, n = run->r->n, *rows = audit_sample(&scratch, n, MOST_FITTED, run->options->seed, 5, &m);
+    double *y = audit_y_rows(&scratch, q, rows, m), *x = audit_take(&scratch, values, rows, m);
+    double *all = audit_y_rows(&scratch, q, NULL, n);
+    double *weights = run->r->weights != NULL ? audit_take(&scratch, run->r->weights, rows, m) : NULL;
     circe_audit_column unit = {.values = (double *)values};
     circe_cme *cme = NULL;
     audit_column_describe(&unit, n);
@@ -207,22 +209,21 @@ static circe_status regress(const audit_run *run, const audit_question *q, const
     if (status == CIRCE_OK) status = circe_cme_mean(run->workspace, cme, &at, &out);
     for (int64_t i = 0; status == CIRCE_OK && i < n; i++) mean[i] = mean[i] * unit.deviation + unit.mean;
     circe_cme_destroy(cme);
-    free(rows);
     return status;
 }
 
 /* y leaves nothing of a constant. */
 static circe_status find_residual(audit_run *run, const circe_audit_finding *f, double **out) {
     const circe_audit_result *r = run->r;
-    double *residual = *out = calloc((size_t)(f->n_parts * r->n), sizeof *residual);
+    double *residual = *out = arena_try(audit_owner(r), (size_t)(f->n_parts * r->n) * sizeof *residual);
     if (residual == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)r->n);
-    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
+    const audit_question *q = audit_question_of(r, f);
     circe_status status = CIRCE_OK;
     OWNED double *x = small_alloc((size_t)r->n * sizeof *x);
-    for (int64_t k = 0; k < f->n_parts && status == CIRCE_OK && !q.x->is_constant; k++, residual += r->n) {
+    for (int64_t k = 0; k < f->n_parts && status == CIRCE_OK && !q->x->is_constant; k++, residual += r->n) {
         audit_x_part(r, f, k, x);
-        if (q.n_numbers > 0)
-            status = regress(run, &q, x, residual);
+        if (q->n_numbers > 0)
+            status = regress(run, q, x, residual);
         else
             cell_means(run, f, x, residual);
         for (int64_t i = 0; status == CIRCE_OK && i < r->n; i++) residual[i] = x[i] - residual[i];
@@ -233,7 +234,7 @@ static circe_status find_residual(audit_run *run, const circe_audit_finding *f, 
 circe_status audit_find_residuals(audit_run *run) {
     circe_audit_result *r = run->r;
     circe_status status = CIRCE_OK;
-    r->residuals = small_alloc((size_t)(r->n_notions * r->n_predictions) * sizeof *r->residuals);
+    r->residuals = arena_alloc(audit_owner(r), (size_t)(r->n_notions * r->n_predictions) * sizeof *r->residuals);
     for (int64_t k = 0; k < r->n_notions; k++) {
         for (int64_t p = 0; p < r->n_predictions && status == CIRCE_OK; p++)
             status = find_residual(run, audit_at(r, k, p, 0), &r->residuals[k * r->n_predictions + p]);

@@ -87,11 +87,8 @@ static void show_facts(audit_page *w) {
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static circe_status write_json(const circe_audit_result *r, const char *folder) {
-    cJSON *json = audit_json(r, folder);
-    OWNED char *text = json_utf8(json, true), *path = small_format("%s/results.json", folder);
-    cJSON_Delete(json);
-    return text != NULL ? file_write_text(path, text, strlen(text))
-                        : circe_fail(CIRCE_ERR_MEMORY, "out of memory for %s", path);
+    OWNED char *text = json_text(audit_json(r, folder)), *path = small_format("%s/results.json", folder);
+    return text != NULL ? file_write_text(path, text, strlen(text)) : CIRCE_ERR_MEMORY;
 }
 
 /* "before and after" */
@@ -109,7 +106,7 @@ static report *begin_page(const circe_audit_result *r) {
     OWNED char *predictions = names_of(r->predictions, r->n_predictions),
                *attributes = names_of(r->attributes, r->n_attributes);
     OWNED char *title = small_format("Audit of %s", predictions);
-    OWNED char *given = audit_given_text(r, audit_at(r, 0, 0, 0));
+    const char *given = audit_question_of(r, audit_at(r, 0, 0, 0))->given;
     bool one = r->n_notions == 1 && r->notions[0] == CIRCE_NOTION_SEPARATION;
     OWNED char *subtitle =
         small_format("dependence on %s%s%s; %" PRId64 " rows of %s", attributes, one ? ", given " : ", by ",
@@ -130,8 +127,8 @@ static circe_status write_page(const circe_audit_result *r, const char *folder) 
     for (int64_t i = 0; i < r->n_attributes; i++) audit_show_attribute(&w, i);
     show_caveats(&w);
     show_facts(&w);
-    if (!report_end(w.page, path)) w.status = CIRCE_ERR_WRITE;
-    return w.status;
+    circe_status ended = report_end(w.page, path);
+    return w.status == CIRCE_OK ? ended : w.status;
 }
 
 circe_status circe_audit_report(const circe_audit_result *r, const char *folder) {

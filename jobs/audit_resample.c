@@ -24,7 +24,8 @@ typedef struct resampling {
     int64_t most_groups, most_blocks; /* of an attribute, of a contrast */
     int64_t first, last;              /* the draws of this round */
     int64_t parts;
-    int failed; /* memory ran out in a part */
+    int failed;  /* memory ran out in a part */
+    arena owner; /* of the rest */
 } resampling;
 
 /* ---- one draw ---------------------------------------------------------------------------------------------------- */
@@ -151,20 +152,19 @@ static int64_t put_metrics(const resampling *s, int64_t at, const double *value,
 
 /* The groups are the same whatever the notion. */
 static void share_groups(const circe_audit_result *r, const circe_audit_finding *first) {
-    size_t bytes = (size_t)r->groups[first->attribute].n_groups * sizeof *first->groups;
     for (int64_t k = 1; k < r->n_notions; k++)
-        audit_at(r, k, first->prediction, first->attribute)->groups = memcpy(small_alloc(bytes), first->groups, bytes);
+        audit_at(r, k, first->prediction, first->attribute)->groups = first->groups;
 }
 
 static void put_all(const resampling *s, const double *value, double *column) {
     circe_audit_result *r = s->run->r;
     int64_t at = 0;
-    r->quality = small_alloc((size_t)r->n_predictions * sizeof *r->quality);
+    r->quality = arena_alloc(audit_owner(r), (size_t)r->n_predictions * sizeof *r->quality);
     for (int64_t p = 0; p < r->n_predictions; p++) {
         at = put_metrics(s, at, value, column, &r->quality[p], 1);
         for (int64_t a = 0; a < r->n_attributes; a++) {
             circe_audit_finding *f = audit_at(r, 0, p, a);
-            f->groups = small_alloc((size_t)r->groups[a].n_groups * sizeof *f->groups);
+            f->groups = arena_alloc(audit_owner(r), (size_t)r->groups[a].n_groups * sizeof *f->groups);
             at = put_metrics(s, at, value, column, f->groups, r->groups[a].n_groups);
             share_groups(r, f);
         }
@@ -188,11 +188,11 @@ static circe_status prepare(audit_run *run, resampling *s) {
         if (blocks > s->most_blocks) s->most_blocks = blocks;
     }
     s->width = r->n_predictions * groups * CIRCE_METRICS + run->n_contrasts;
-    s->rankings = small_alloc((size_t)r->n_predictions * sizeof *s->rankings);
-    s->drawn = calloc((size_t)(s->draws * s->width), sizeof *s->drawn);
+    s->rankings = arena_alloc(&s->owner, (size_t)r->n_predictions * sizeof *s->rankings);
+    s->drawn = arena_try(&s->owner, (size_t)(s->draws * s->width) * sizeof *s->drawn);
     circe_status status = s->drawn != NULL ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "out of memory for intervals");
     for (int64_t p = 0; p < r->n_predictions && status == CIRCE_OK; p++)
-        status = audit_ranking_make(r, p, &s->rankings[p]);
+        status = audit_ranking_make(&s->owner, r, p, &s->rankings[p]);
     return status;
 }
 
@@ -222,8 +222,6 @@ circe_status audit_resample(audit_run *run) {
         audit_draws draws = {s.draws, s.width, s.drawn, metrics / run->r->n_predictions, metrics};
         audit_compare_predictions(run, &draws);
     }
-    for (int64_t p = 0; p < run->r->n_predictions; p++) audit_ranking_free(&s.rankings[p]);
-    free(s.rankings);
-    free(s.drawn);
+    arena_free(&s.owner);
     return status;
 }

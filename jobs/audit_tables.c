@@ -5,17 +5,6 @@
 #include "jobs/audit_page.h"
 #include "jobs/test_json.h"
 
-/* Frees the cells. The first `text_columns` columns are words, the others numbers. */
-void audit_show_table(audit_page *w, const char *caption, const char *const *columns, int64_t n_columns,
-                      int text_columns, cells *list) {
-    bool numeric[CELLS_MOST_COLUMNS];
-    for (int c = 0; c < CELLS_MOST_COLUMNS; c++) numeric[c] = c >= text_columns;
-    report_table table = cells_table(list, caption, columns, n_columns);
-    table.numeric = numeric;
-    report_add_table(w->page, &table);
-    cells_free(list);
-}
-
 /* Whether tables begin with the name of the prediction, because there are several. */
 static bool names_predictions(const circe_audit_result *r) { return r->n_predictions > 1; }
 
@@ -23,11 +12,10 @@ void audit_add_prediction(cells *list, const circe_audit_result *r, const circe_
     if (names_predictions(r)) cells_add(list, "%s", audit_prediction(r, f)->name);
 }
 
-/* A table whose first column names the prediction, if there are several. */
 void audit_show_by_prediction(audit_page *w, const char *caption, const char *const *columns, int64_t n_columns,
                               int text_columns, cells *list) {
     int left_out = names_predictions(w->r) ? 0 : 1;
-    audit_show_table(w, caption, columns + left_out, n_columns - left_out, text_columns - left_out, list);
+    cells_show(list, w->page, caption, columns + left_out, n_columns - left_out, text_columns - left_out);
 }
 
 void audit_add_p(cells *list, double p) {

@@ -85,7 +85,7 @@ typedef struct words {
     const circe_audit_result *r;
     const circe_audit_finding *f;
     const char *x, *z;
-    char *given; /* "": nothing */
+    const char *given; /* "": nothing */
 } words;
 
 /* "score", or what of it is to be explained. */
@@ -285,10 +285,10 @@ static void say_care(const words *w) {
 static char *verdict_of(const circe_audit_result *r, const circe_audit_finding *f) {
     char *text = NULL;
     size_t bytes = 0;
-    OWNED_BY(audit_question_free) audit_question q = audit_question_of(r, f);
-    words w = {.out = open_memstream(&text, &bytes), .r = r, .f = f, .x = q.x->name, .z = q.z->name};
-    if (w.out == NULL) return small_format("%s", "");
-    w.given = audit_given_text(r, f);
+    const audit_question *q = audit_question_of(r, f);
+    words w = {
+        .out = open_memstream(&text, &bytes), .r = r, .f = f, .x = q->x->name, .z = q->z->name, .given = q->given};
+    if (w.out == NULL) return arena_text(audit_owner(r), "");
     if (f->n_tests == 0)
         fprintf(w.out,
                 "%s is the same in every row, so it depends on nothing. See its quality before you call this good.",
@@ -301,8 +301,9 @@ static char *verdict_of(const circe_audit_result *r, const circe_audit_finding *
         say_unsure(&w);
     say_care(&w);
     fclose(w.out);
-    free(w.given);
-    return text;
+    char *kept = arena_text(audit_owner(r), text);
+    free(text);
+    return kept;
 }
 
 void audit_conclude(circe_audit_result *r) {

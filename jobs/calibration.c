@@ -2,28 +2,22 @@
 #include "jobs/calibration.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/small.h"
 #include "jobs/json.h"
 
-circe_status calibration_run(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
-                             const circe_test_options *options, int64_t repetitions, calibration *out) {
+circe_status calibration_run(arena *owner, circe_context *context, const circe_mat *x, const circe_mat *y,
+                             const circe_mat *z, const circe_test_options *options, int64_t repetitions,
+                             calibration *out) {
     double start = job_clock();
     *out = (calibration){.repetitions = repetitions, .rows = x->rows};
-    out->p_values = small_alloc((size_t)repetitions * sizeof *out->p_values);
+    out->p_values = arena_alloc(owner, (size_t)repetitions * sizeof *out->p_values);
     circe_status status = circe_test_calibrate(context, x, y, z, options, repetitions, out->p_values);
     if (status == CIRCE_OK)
         status = circe_calibration_summary(out->p_values, repetitions, options->alpha, CIRCE_CALIBRATION_BINS,
                                            out->counts, &out->summary);
     out->seconds = job_clock() - start;
     return status;
-}
-
-void calibration_free(calibration *c) {
-    free(c->p_values);
-    *c = (calibration){0};
 }
 
 void calibration_json(cJSON *out, const calibration *c, double alpha) {

@@ -4,15 +4,16 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/arena.h"
 #include "circe/test_job.h"
 #include "report/chart.h"
 
 typedef circe_calibration_draws calibration;
 
 /* Draws and sums up. */
-circe_status calibration_run(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
-                             const circe_test_options *options, int64_t repetitions, calibration *out);
-void calibration_free(calibration *c);
+circe_status calibration_run(arena *owner, circe_context *context, const circe_mat *x, const circe_mat *y,
+                             const circe_mat *z, const circe_test_options *options, int64_t repetitions,
+                             calibration *out);
 
 void calibration_json(cJSON *out, const calibration *c, double alpha);
 

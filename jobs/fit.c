@@ -135,11 +135,8 @@ circe_status circe_fit(circe_context *context, const circe_table *table, const c
     fitting_close(&j.fitting);
     notes_free(&j.warnings);
     status = small_end(mark, status);
-    if (status != CIRCE_OK) {
-        circe_fit_result_free(j.result);
-        j.result = NULL;
-    }
-    *result = j.result;
+    if (status != CIRCE_OK) circe_fit_result_free(j.result);
+    *result = status == CIRCE_OK ? j.result : NULL;
     return status;
 }
 

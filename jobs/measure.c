@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/owned.h"
+#include "core/core.h"
 #include "jobs/kernel_choice.h"
 #include "jobs/model_file.h"
 #include "jobs/sentinels.h"
@@ -146,14 +147,13 @@ static circe_status split_rows(measure_job *j) {
     circe_random_permutation((circe_random){.seed = (uint64_t)j->options->seed}, n, order);
     qsort(order, (size_t)half, sizeof *order, ascending);
     qsort(order + half, (size_t)(n - half), sizeof *order, ascending);
-    circe_status status = input_take_rows(&j->read_y, order, half, &j->holdout_y);
-    if (status == CIRCE_OK) status = input_take_rows(&j->read_z, order, half, &j->holdout_z);
-    if (status == CIRCE_OK) status = input_take_rows(&j->read_x, order + half, n - half, &j->x);
-    if (status == CIRCE_OK) status = input_take_rows(&j->read_y, order + half, n - half, &j->y);
-    if (status == CIRCE_OK) status = input_take_rows(&j->read_z, order + half, n - half, &j->z);
-    if (status == CIRCE_OK && j->options->weights != NULL) {
-        status = input_take_rows(&j->read_weights, order, half, &j->holdout_weights);
-        if (status == CIRCE_OK) status = input_take_rows(&j->read_weights, order + half, n - half, &j->weights);
+    input *const from[] = {&j->read_x, &j->read_y, &j->read_z, &j->read_weights};
+    input *const fitted[] = {NULL, &j->holdout_y, &j->holdout_z, &j->holdout_weights};
+    input *const measured[] = {&j->x, &j->y, &j->z, &j->weights};
+    circe_status status = CIRCE_OK;
+    for (int k = 0; k < (j->options->weights != NULL ? 4 : 3) && status == CIRCE_OK; k++) {
+        if (fitted[k] != NULL) status = input_take_rows(from[k], order, half, fitted[k]);
+        if (status == CIRCE_OK) status = input_take_rows(from[k], order + half, n - half, measured[k]);
     }
     return status;
 }
@@ -289,19 +289,14 @@ static void note_codes(measure_job *j, const input *in) {
     }
 }
 
-static double number_at(const circe_mat *m, int64_t i, int64_t c) {
-    int64_t at = i * m->ld + c;
-    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[at] : ((const double *)m->data)[at];
-}
-
 /* gcm's kernel ridge has no intercept: it shrinks to 0, and a share of a large mean stays in the residuals. */
 static void note_far(measure_job *j, const input *in) {
     enum { FAR = 10 };
     const circe_mat *m = &in->values;
     for (int64_t c = 0; c < m->cols; c++) {
         double mean = 0.0, square = 0.0;
-        for (int64_t i = 0; i < m->rows; i++) mean += number_at(m, i, c) / (double)m->rows;
-        for (int64_t i = 0; i < m->rows; i++) square += pow(number_at(m, i, c) - mean, 2.0) / (double)m->rows;
+        for (int64_t i = 0; i < m->rows; i++) mean += circe__at(m, i, c) / (double)m->rows;
+        for (int64_t i = 0; i < m->rows; i++) square += pow(circe__at(m, i, c) - mean, 2.0) / (double)m->rows;
         if (square > 0.0 && fabs(mean) > FAR * sqrt(square))
             notes_add(&j->warnings,
                       "column %" PRId64

@@ -207,12 +207,9 @@ circe_status circe_measure_run(circe_context *context, const circe_table *table,
     if (status == CIRCE_OK) status = evaluate_job(&j, &made->shown);
     if (status == CIRCE_OK) describe(&j, made);
     status = small_end(mark, status);
-    if (status != CIRCE_OK) {
-        circe_measure_job_result_free(&made->shown);
-        made = NULL;
-    }
+    if (status != CIRCE_OK) circe_measure_job_result_free(&made->shown);
     measure_job_free(&j);
-    *result = made != NULL ? &made->shown : NULL;
+    *result = status == CIRCE_OK ? &made->shown : NULL;
     return status;
 }
 

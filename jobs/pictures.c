@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 
 #include "base/small.h"
+#include "io/json_values.h"
 #include "io/paths.h"
-#include "jobs/json.h"
 #include "jobs/notes.h"
 
 enum { LARGEST_SIDE = 4096 };
@@ -264,14 +264,14 @@ static const char *element_name(train_element element) {
     return element == TRAIN_BITS ? "bits" : element == TRAIN_BYTES ? "bytes" : "floats";
 }
 
-char *pictures_text(const pictures *images) {
+char *pictures_text(arena *owner, const pictures *images) {
     const image_stack *s = &images->stack;
     double bytes = (double)s->n * (double)s->stride * (s->element == TRAIN_FLOATS ? 4.0 : 1.0);
     const char *colour = s->channels == 3 ? "in colour"
                          : s->repeat == 3 ? "grey, shown as red, green and blue"
                                           : "grey";
-    return small_format("%" PRId64 " of %" PRId64 " by %" PRId64 " pixels, %s, kept as %s (%.3g MB)", images->total,
-                        s->width, s->height, colour, element_name(s->element), bytes / 1e6);
+    return arena_format(owner, "%" PRId64 " of %" PRId64 " by %" PRId64 " pixels, %s, kept as %s (%.3g MB)",
+                        images->total, s->width, s->height, colour, element_name(s->element), bytes / 1e6);
 }
 
 cJSON *pictures_json(const pictures_request *request, const pictures *images) {

@@ -5,6 +5,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/arena.h"
 #include "circe/train.h"
 #include "images/stack.h"
 #include "io/column_table.h"
@@ -56,8 +57,8 @@ circe_status pictures_source(const pictures *images, const int64_t *rows, int64_
 /* The shape that the network sees: channels by lines by columns. */
 train_shape pictures_shape(const pictures *images);
 
-/* "1152 of 42 by 48 pixels, grey, kept as bytes (2.3 MB)"; to be freed. */
-char *pictures_text(const pictures *images);
+/* "1152 of 42 by 48 pixels, grey, kept as bytes (2.3 MB)". */
+char *pictures_text(arena *owner, const pictures *images);
 
 /* What a model remembers, and for the reader of results. */
 cJSON *pictures_json(const pictures_request *request, const pictures *images);

@@ -92,14 +92,14 @@ circe_status circe_predictions_compare(circe_predictions *result, const circe_ta
 void predictions_put_csv(const circe_predictions *r, FILE *out) {
     const predicted *p = predicted_of(r);
     bool classes = r->target != NULL;
-    if (classes) report_put_cell(out, "", r->target);
+    if (classes) report_put_cell(out, ',', "", r->target);
     for (int64_t c = 0; c < r->outputs; c++) {
         if (classes || c > 0) fputc(',', out);
-        report_put_cell(out, classes ? "probability of " : "", r->names[c]);
+        report_put_cell(out, ',', classes ? "probability of " : "", r->names[c]);
     }
     fputc('\n', out);
     for (int64_t i = 0; i < r->rows; i++) {
-        if (classes && !p->empty[i]) report_put_cell(out, "", r->names[circe_predictions_class(r, i)]);
+        if (classes && !p->empty[i]) report_put_cell(out, ',', "", r->names[circe_predictions_class(r, i)]);
         for (int64_t c = 0; c < r->outputs; c++) {
             if (classes || c > 0) fputc(',', out);
             if (!p->empty[i]) fprintf(out, "%.9g", r->values[i * r->outputs + c]);
@@ -140,16 +140,6 @@ static circe_status check_new_names(const io_lines *lines, const char *source, c
     return CIRCE_OK;
 }
 
-static void put_text(FILE *out, char delimiter, const char *text) {
-    bool quoted = strpbrk(text, "\"\r\n") != NULL || strchr(text, delimiter) != NULL;
-    if (quoted) fputc('"', out);
-    for (const char *c = text; *c != '\0'; c++) {
-        if (quoted && *c == '"') fputc('"', out);
-        fputc(*c, out);
-    }
-    if (quoted) fputc('"', out);
-}
-
 /* A number with the decimal sign of the table. */
 static void put_number(FILE *out, const circe_predict_options *o, double value) {
     char text[40];
@@ -164,7 +154,7 @@ static void put_new_cells(const circe_predictions *r, int64_t row, char delimite
     bool empty = predicted_of(r)->empty[row];
     if (r->target != NULL) {
         fputc(delimiter, out);
-        if (!empty) put_text(out, delimiter, r->names[circe_predictions_class(r, row)]);
+        if (!empty) report_put_cell(out, delimiter, "", r->names[circe_predictions_class(r, row)]);
     }
     for (int64_t c = 0; c < r->outputs; c++) {
         fputc(delimiter, out);
@@ -195,7 +185,7 @@ circe_status predictions_put_table(const circe_predictions *r, const circe_predi
         if (i > 0) put_new_cells(r, i - 1, lines.delimiter, o, out);
         for (int64_t c = 0; i == 0 && c < names.n; c++) {
             fputc(lines.delimiter, out);
-            put_text(out, lines.delimiter, names.names[c]);
+            report_put_cell(out, lines.delimiter, "", names.names[c]);
         }
         fputc('\n', out);
     }

@@ -24,6 +24,12 @@ enum { MAX_NAMES = 16, MOST_INPUTS = 4 + N_ROW_COLUMNS, EFFECT_DRAWS = 200, ALON
 
 static const double long_calibration = 120; /* seconds that are worth a word beforehand */
 
+/* The result, with all that it points to. */
+typedef struct tested {
+    circe_test_job_result result; /* first: what the caller holds */
+    arena owner;
+} tested;
+
 /* Everything of one run, freed as one. */
 typedef struct test_job {
     circe_context *context;
@@ -41,6 +47,7 @@ typedef struct test_job {
     circe_kernel *kernel_x, *kernel_y, *kernel_z; /* NULL: the library's own choice */
     notes warnings;
     circe_test_job_result *result;
+    arena *owner; /* of what the result points to */
 } test_job;
 
 /* The library's options for one of the tests. They point into the job. */
@@ -53,36 +60,26 @@ static bool given(const test_job *j, const char *name) {
     return circe_options_given(&circe_test_job_schema, j->options, name);
 }
 
+static bool has_predictions(const test_job *j) { return circe_word_index(test_regressors, j->options->regressor) < 0; }
+
 static test_problem problem_of(const test_job *j, const test_kind *what) {
-    const circe_test_job_options *from = j->options;
-    test_problem p = {
-        .x = &j->x.values, .y = j->has_y && (what->uses & TEST_CONDITIONS) ? &j->y.values : NULL, .z = &j->z.values};
+    test_problem p = {.x = &j->x.values,
+                      .y = j->has_y && (what->uses & TEST_CONDITIONS) ? &j->y.values : NULL,
+                      .z = &j->z.values,
+                      .options = test_options_of(j->options, what)};
     circe_test_options *o = &p.options;
-    circe_test_options_init(o);
-    o->method = what->method;
-    circe_test_null_parse(from->null, &o->null);
-    o->draws = from->draws;
-    o->seed = (uint64_t)from->seed;
-    o->alpha = from->alpha;
     o->kernel_x = j->kernel_x;
     o->kernel_y = j->kernel_y;
     o->kernel_z = j->kernel_z;
     o->weights = j->of_rows[ROW_WEIGHTS].values;
     o->groups = j->of_rows[ROW_GROUPS].values;
     o->time = j->of_rows[ROW_TIME].values;
-    if (from->block != CIRCE_UNSET) o->block = (double)from->block;
     o->device = j->gpu.device;
-    circe_transform_parse(from->transform, &o->transform);
-    int regressor = circe_word_index(test_regressors, from->regressor);
-    if ((what->uses & TEST_REGRESSION) && regressor >= 0)
-        o->regressor = (circe_test_regressor)(CIRCE_REGRESSOR_KERNEL + regressor);
-    if ((what->uses & TEST_REGRESSION) && regressor < 0) {
+    if ((what->uses & TEST_REGRESSION) && has_predictions(j)) {
         o->fitted_x = &j->fitted_x;
         o->fitted_z = &j->fitted_z;
     }
-    if (what->uses & TEST_MEAN) o->mean = (circe_test_mean)circe_word_index("auto|rows|split", from->mean);
-    if ((what->uses & TEST_SPLIT) && !isnan(from->test_share)) o->test_share = from->test_share;
-    if ((what->uses & TEST_AUXILIARY) && from->auxiliary_y != NULL) {
+    if ((what->uses & TEST_AUXILIARY) && j->options->auxiliary_y != NULL) {
         o->auxiliary_y = &j->auxiliary_y.values;
         o->auxiliary_z = &j->auxiliary_z.values;
     }
@@ -192,8 +189,6 @@ static int group_rows(test_job *j, variable *variables, input **group) {
     variables[n] = VARIABLE_Z, group[n++] = &j->z;
     return row_columns_join(j->of_rows, variables, group, n);
 }
-
-static bool has_predictions(const test_job *j) { return circe_word_index(test_regressors, j->options->regressor) < 0; }
 
 /* group[0, n) and the predictions, whose rows are theirs as well. */
 static int group_all(test_job *j, variable *variables, input **group) {
@@ -358,21 +353,22 @@ static circe_status calibrate(const test_job *j, const test_problem *p, circe_te
     if (expected > long_calibration)
         job_note(j->watch, "calibrating takes about %.0f minutes; --calibrate N with a smaller N is quicker",
                  ceil(expected / 60));
-    r->calibration = small_alloc(sizeof *r->calibration);
-    circe_status status = calibration_run(j->context, p->x, p->y, p->z, &p->options, repetitions, r->calibration);
+    r->calibration = arena_alloc(j->owner, sizeof *r->calibration);
+    circe_status status =
+        calibration_run(j->owner, j->context, p->x, p->y, p->z, &p->options, repetitions, r->calibration);
     return status == CIRCE_OK ? job_progress(j->watch, 1, "calibrated") : status;
 }
 
 static circe_status find_along(const test_job *j, const circe_test_options *options, circe_effects_along *a) {
     if (!j->has_y || input_n_categories(&j->y, 0) > 0) return CIRCE_OK;
-    *a = test_along_make(j->y.described->names != NULL ? j->y.described->names[0] : "y", ALONG_POINTS);
+    *a = test_along_make(j->owner, j->y.described->names != NULL ? j->y.described->names[0] : "y", ALONG_POINTS);
     return circe_test_along(j->context, &j->x.values, &j->y.values, &j->z.values, options, 0, a->points, a->place,
                             a->value, a->lower, a->upper, a->null_upper);
 }
 
 static circe_status find_effects(const test_job *j, const test_problem *p, circe_test_job_result *r) {
     if (!j->options->effects) return CIRCE_OK;
-    r->effects = small_alloc(sizeof *r->effects);
+    r->effects = arena_alloc(j->owner, sizeof *r->effects);
     circe_status status =
         circe_test_effects(j->context, &j->x.values, p->y, &j->z.values, &p->options, EFFECT_DRAWS, r->effects);
     if (status == CIRCE_OK) status = find_along(j, &p->options, &r->along);
@@ -397,7 +393,7 @@ static circe_status run_all(const test_job *j, circe_test_job_result *r) {
         if (status == CIRCE_ERR_CANCELLED) return status;
         if (status != CIRCE_OK) {
             const char *text = circe_last_error();
-            t->error = small_format("%s", text[0] != '\0' ? text : circe_status_text(status));
+            t->error = arena_text(j->owner, text[0] != '\0' ? text : circe_status_text(status));
             r->n_failed++;
         }
         status = job_progress(j->watch, (double)(i + 1) / (double)(n_tests + (j->options->effects ? 4 : 0)), "%s",
@@ -429,7 +425,7 @@ static circe_status run(test_job *j) {
     group[n++] = &j->z;
     r->method = j->what != NULL ? j->what->name : test_all_name;
     r->n = j->what != NULL ? 1 : n_tests;
-    r->tests = small_alloc(r->n * sizeof *r->tests);
+    r->tests = arena_alloc(j->owner, r->n * sizeof *r->tests);
     r->conditional = j->has_y;
     r->rows = j->x.values.rows;
     r->seed = j->options->seed;
@@ -456,35 +452,30 @@ circe_status circe_test_run(circe_context *context, const circe_table *table, co
     CIRCE_OWN_SETTINGS;
     unsigned mark;
     circe_status status = small_begin(&mark);
+    tested *made = small_alloc(sizeof *made);
     test_job j = {.context = context,
                   .options = options,
                   .watch = watch,
                   .inputs = inputs_of(options, table),
                   .warnings = {.watch = watch},
-                  .result = small_alloc(sizeof *j.result)};
+                  .result = &made->result,
+                  .owner = &made->owner};
     row_columns_of(options, j.of_rows);
     if (status == CIRCE_OK) status = prepare(&j, method);
     if (status == CIRCE_OK) status = run(&j);
     j.result->warnings = notes_hand_over(&j.warnings);
     free_job(&j);
     status = small_end(mark, status);
-    if (status != CIRCE_OK) {
-        circe_test_job_result_free(j.result);
-        j.result = NULL;
-    }
-    *result = j.result;
+    if (status != CIRCE_OK) circe_test_job_result_free(j.result);
+    *result = status == CIRCE_OK ? j.result : NULL;
     return status;
 }
 
 void circe_test_job_result_free(circe_test_job_result *result) {
     if (result == NULL) return;
-    for (size_t i = 0; result->tests != NULL && i < result->n; i++) free(result->tests[i].error);
-    free(result->tests);
-    if (result->calibration != NULL) calibration_free(result->calibration);
-    free(result->calibration);
-    free(result->effects);
-    test_along_free(&result->along);
+    tested *made = (tested *)(void *)result;
     columns_clear(&result->columns);
     circe_notes_clear(&result->warnings);
-    free(result);
+    arena_free(&made->owner);
+    free(made);
 }

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "base/small.h"
 #include "core/settings.h"
 #include "jobs/calibration.h"
 #include "jobs/columns.h"

@@ -21,19 +21,26 @@
 
 enum { MOST_THREADS = 256, CHUNK = 64 };
 
+/* The result, with all that it points to. */
+typedef struct answered {
+    circe_tests_result result; /* first: what the caller holds */
+    arena owner;
+} answered;
+
 typedef struct many {
     circe_context *context;
     const circe_test_job_options *options;
     const circe_watch *watch;
     const test_kind *what;
     question_set all;
-    int64_t *order; /* (n): by conditions */
+    int64_t *order; /* (n): by conditions; this and the next of the questions */
     int64_t *chunk; /* (chunks + 1): of the order */
     int64_t chunks;
     atomic_llong next, done;
     atomic_bool stopping;
     notes warnings;
     circe_tests_result *result;
+    arena *owner; /* of what the result points to */
 } many;
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
@@ -60,8 +67,8 @@ static bool same_conditions(const question_columns *a, const question_columns *b
 /* Chunks of questions on the same conditions. */
 static void arrange(many *m) {
     OWNED place *places = small_alloc((size_t)m->all.n * sizeof *places);
-    m->order = small_alloc((size_t)m->all.n * sizeof *m->order);
-    m->chunk = small_alloc((size_t)(m->all.n + 1) * sizeof *m->chunk);
+    m->order = arena_alloc(&m->all.owner, (size_t)m->all.n * sizeof *m->order);
+    m->chunk = arena_alloc(&m->all.owner, (size_t)(m->all.n + 1) * sizeof *m->chunk);
     for (int64_t i = 0; i < m->all.n; i++) places[i] = (place){&m->all.columns[i], i};
     qsort(places, (size_t)m->all.n, sizeof *places, by_conditions);
     for (int64_t i = 0, from = 0; i < m->all.n; i++) {
@@ -135,26 +142,6 @@ static circe_status kernel_of(const worker *w, const column_set *set, circe_kern
     return circe_kernel_parse(w->context, text, kernel);
 }
 
-static circe_test_options options_of(const worker *w) {
-    const circe_test_job_options *from = w->m->options;
-    circe_test_options o;
-    circe_test_options_init(&o);
-    o.method = w->m->what->method;
-    circe_test_null_parse(from->null, &o.null);
-    o.draws = from->draws;
-    o.seed = (uint64_t)from->seed;
-    o.alpha = from->alpha;
-    o.skip_checks = from->no_checks;
-    o.memory = w->memory;
-    o.device = w->gpu.device;
-    circe_transform_parse(from->transform, &o.transform);
-    if (w->m->what->uses & TEST_REGRESSION)
-        o.regressor =
-            (circe_test_regressor)(CIRCE_REGRESSOR_KERNEL + circe_word_index(test_regressors, from->regressor));
-    if (from->block != CIRCE_UNSET) o.block = (double)from->block;
-    return o;
-}
-
 /* From the folder of results, or computed and put there. */
 static circe_status find_result(const worker *w, const circe_mat *x, const circe_mat *y, const circe_mat *z,
                                 const circe_test_options *o, circe_answer *answer) {
@@ -180,7 +167,9 @@ static circe_status test_one(const worker *w, int64_t i) {
         mats[r] = circe_mat_f64(rest, n, a->of[r].n);
         rest = take_columns(w, &a->of[r], n, rest);
     }
-    circe_test_options o = options_of(w);
+    circe_test_options o = test_options_of(m->options, m->what);
+    o.memory = w->memory;
+    o.device = w->gpu.device;
     circe_answer *answer = &m->result->answers[i];
     answer->dropped = m->all.table.in.values.rows - n;
     o.weights = take_of_row(w, ROW_WEIGHTS, n, &rest);
@@ -354,20 +343,13 @@ static void describe(const many *m) {
     r->alpha = m->options->alpha;
     r->seed = m->options->seed;
     r->rows = m->all.table.in.values.rows;
-    r->answers = small_alloc((size_t)m->all.n * sizeof *r->answers);
+    r->answers = arena_alloc(m->owner, (size_t)m->all.n * sizeof *r->answers);
     for (int64_t i = 0; i < m->all.n; i++) {
         const circe_question *q = &m->all.list[i];
-        r->answers[i].x = small_format("%s", q->x);
-        r->answers[i].y = m->all.columns[i].of[OF_Y].n > 0 ? small_format("%s", q->y) : NULL;
-        r->answers[i].z = small_format("%s", q->z);
+        r->answers[i].x = arena_text(m->owner, q->x);
+        r->answers[i].y = m->all.columns[i].of[OF_Y].n > 0 ? arena_text(m->owner, q->y) : NULL;
+        r->answers[i].z = arena_text(m->owner, q->z);
     }
-}
-
-static void free_many(many *m) {
-    questions_free(&m->all);
-    free(m->order);
-    free(m->chunk);
-    notes_free(&m->warnings);
 }
 
 circe_status circe_tests_run(circe_context *context, const circe_table *table, const char *method,
@@ -376,12 +358,14 @@ circe_status circe_tests_run(circe_context *context, const circe_table *table, c
     CIRCE_OWN_SETTINGS;
     unsigned mark;
     circe_status status = small_begin(&mark);
+    answered *made = small_alloc(sizeof *made);
     many m = {.context = context,
               .options = options,
               .watch = watch,
               .all = {.options = options, .list = questions, .n = n},
               .warnings = {.watch = watch},
-              .result = small_alloc(sizeof *m.result)};
+              .result = &made->result,
+              .owner = &made->owner};
     if (status == CIRCE_OK) status = check(&m, table, method);
     if (status == CIRCE_OK) status = questions_read(table, m.what->uses & TEST_CONDITIONS, &m.all);
     if (status == CIRCE_OK) {
@@ -392,25 +376,19 @@ circe_status circe_tests_run(circe_context *context, const circe_table *table, c
     }
     if (status == CIRCE_OK) adjust(m.result);
     m.result->warnings = notes_hand_over(&m.warnings);
-    free_many(&m);
+    questions_free(&m.all);
+    notes_free(&m.warnings);
     status = small_end(mark, status);
-    if (status != CIRCE_OK) {
-        circe_tests_result_free(m.result);
-        m.result = NULL;
-    }
-    *result = m.result;
+    if (status != CIRCE_OK) circe_tests_result_free(m.result);
+    *result = status == CIRCE_OK ? m.result : NULL;
     return status;
 }
 
 void circe_tests_result_free(circe_tests_result *r) {
     if (r == NULL) return;
-    for (size_t i = 0; r->answers != NULL && i < r->n; i++) {
-        free(r->answers[i].x);
-        free(r->answers[i].y);
-        free(r->answers[i].z);
-        free(r->answers[i].error);
-    }
-    free(r->answers);
+    answered *made = (answered *)(void *)r;
+    for (size_t i = 0; r->answers != NULL && i < r->n; i++) free(r->answers[i].error); /* from any thread */
+    arena_free(&made->owner);
     circe_notes_clear(&r->warnings);
-    free(r);
+    free(made);
 }

@@ -2,12 +2,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/small.h"
 #include "circe/test_job.h"
 #include "core/settings.h"
-#include "io/list.h"
 #include "jobs/json.h"
 #include "jobs/test_json.h"
+#include "report/report.h"
 
 static void json_answer(cJSON *out, const circe_answer *a) {
     cJSON_AddStringToObject(out, "x", a->x);
@@ -40,9 +39,8 @@ char *circe_tests_json(const circe_tests_result *r) {
     return json_text(out);
 }
 
-/* In quotes where it would fall apart. */
 static void put(FILE *out, const char *text, char end) {
-    name_list_put(out, text != NULL ? text : "");
+    report_put_cell(out, ',', "", text != NULL ? text : "");
     putc(end, out);
 }
 

@@ -72,7 +72,7 @@ static circe_status read_header(parser *p, char *line) {
     return CIRCE_OK;
 }
 
-static circe_status read_line(const parser *p, char *line, circe_question *q) {
+static circe_status read_line(arena *owner, const parser *p, char *line, circe_question *q) {
     char nothing[] = "", *fields[MOST_FIELDS], *cells[ROLES] = {nothing, nothing, nothing};
     int n = cut(line, p->separator, fields);
     if (n < 0) return circe_fail(CIRCE_ERR_FORMAT, "%s: line %" PRId64 ": a quote is not closed", p->path, p->line);
@@ -87,21 +87,12 @@ static circe_status read_line(const parser *p, char *line, circe_question *q) {
                               "%s: line %" PRId64 ", column '%s' is empty; it names columns of the data", p->path,
                               p->line, role_names[r]);
     bool given = cells[ROLE_Y][0] != '\0';
-    *q = (circe_question){small_format("%s", cells[ROLE_X]), given ? small_format("%s", cells[ROLE_Y]) : NULL,
-                          small_format("%s", cells[ROLE_Z])};
+    *q = (circe_question){arena_text(owner, cells[ROLE_X]), given ? arena_text(owner, cells[ROLE_Y]) : NULL,
+                          arena_text(owner, cells[ROLE_Z])};
     return CIRCE_OK;
 }
 
-void pairs_free(circe_question *questions, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        free((void *)questions[i].x);
-        free((void *)questions[i].y);
-        free((void *)questions[i].z);
-    }
-    free(questions);
-}
-
-circe_status pairs_read(const char *path, circe_question **questions, int64_t **lines, int64_t *n) {
+circe_status pairs_read(arena *owner, const char *path, circe_question **questions, int64_t **lines, int64_t *n) {
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
     parser p = {.path = path};
     char *line = NULL;
@@ -126,7 +117,7 @@ circe_status pairs_read(const char *path, circe_question **questions, int64_t **
             *questions = small_grow(*questions, (size_t)room * sizeof **questions);
             *lines = small_grow(*lines, (size_t)room * sizeof **lines);
         }
-        status = read_line(&p, line, &(*questions)[*n]);
+        status = read_line(owner, &p, line, &(*questions)[*n]);
         if (status == CIRCE_OK) (*lines)[(*n)++] = p.line;
     }
     free(line);

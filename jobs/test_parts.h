@@ -1,6 +1,7 @@
 /* The parts of `circe test`. */
 #pragma once
 
+#include "base/arena.h"
 #include "circe/test_job.h"
 #include "io/column_table.h"
 #include "io/inputs.h"
@@ -30,9 +31,9 @@ circe_status row_values_settle(int kind, const char *source, int64_t columns, ch
 
 /* ---- test_pairs.c: the questions of many tests, from a file with the columns x, z and y -------------------------- */
 
-/* Questions with texts of their own, one per line. Errors name line and column. Frees nothing on failure. */
-circe_status pairs_read(const char *path, circe_question **questions, int64_t **lines, int64_t *n);
-void pairs_free(circe_question *questions, int64_t n);
+/* Questions with their texts in the arena, one per line; the lists are to be freed, whatever happens. Errors name line
+ * and column. */
+circe_status pairs_read(arena *owner, const char *path, circe_question **questions, int64_t **lines, int64_t *n);
 
 /* ---- test_cache.c: results on disk, by the content of what was tested -------------------------------------------- */
 
@@ -63,11 +64,12 @@ typedef struct question_set {
     const circe_test_job_options *options;
     const circe_question *list; /* NULL: those of --pairs */
     int64_t n;
-    circe_question *read;           /* the list, from a file; owned */
+    circe_question *read;           /* the list, from a file */
     int64_t *lines;                 /* of the file; NULL: none */
     column_table table;             /* with every column that is named */
     double *of_rows[N_ROW_COLUMNS]; /* (rows): weights, groups, times; NULL: none */
     question_columns *columns;      /* (n) */
+    arena owner;                    /* of texts and columns */
 } question_set;
 
 /* options, list and n are set. conditions: whether the test looks at y. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/small.h"
+#include "base/owned.h"
 #include "jobs/notes.h"
 #include "jobs/test_parts.h"
 
@@ -49,10 +49,10 @@ static circe_status collect(const question_set *qs, name_list *wanted) {
 }
 
 /* Columns of the table by names; an array may have several. */
-static circe_status columns_of(const question_set *qs, int64_t i, int role, const name_list *wanted, column_set *set) {
+static circe_status columns_of(question_set *qs, int64_t i, int role, const name_list *wanted, column_set *set) {
     OWNED_BY(name_list_free) name_list names = {0};
     circe_status status = split(qs, i, role, &names);
-    set->at = small_alloc(((size_t)qs->table.in.values.cols + 1) * sizeof *set->at);
+    set->at = arena_alloc(&qs->owner, ((size_t)qs->table.in.values.cols + 1) * sizeof *set->at);
     for (int64_t k = 0; status == CIRCE_OK && k < names.n; k++) {
         int64_t at = name_list_find(wanted, names.names[k]);
         for (int64_t c = 0; c < qs->table.count[at]; c++) set->at[set->n++] = qs->table.first[at] + c;
@@ -83,7 +83,7 @@ static circe_status refuse_twice(const question_set *qs, int64_t i) {
 
 static circe_status resolve(question_set *qs, bool conditions, const name_list *wanted) {
     circe_status status = CIRCE_OK;
-    qs->columns = small_alloc((size_t)qs->n * sizeof *qs->columns);
+    qs->columns = arena_alloc(&qs->owner, (size_t)qs->n * sizeof *qs->columns);
     for (int64_t i = 0; i < qs->n && status == CIRCE_OK; i++) {
         column_set *of = qs->columns[i].of;
         for (int r = 0; r < QUESTION_ROLES && status == CIRCE_OK; r++) status = columns_of(qs, i, r, wanted, &of[r]);
@@ -101,7 +101,7 @@ static circe_status take_of_rows(question_set *qs, const name_list *wanted) {
     for (int k = 0; k < N_ROW_COLUMNS && status == CIRCE_OK; k++) {
         if (sources[k] == NULL) continue;
         int64_t at = name_list_find(wanted, sources[k]), column = qs->table.first[at];
-        double *values = qs->of_rows[k] = malloc((size_t)rows * sizeof *values);
+        double *values = qs->of_rows[k] = arena_try(&qs->owner, (size_t)rows * sizeof *values);
         if (values == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", rows);
         for (int64_t i = 0; i < rows; i++) values[i] = column_value(&qs->table, i, column);
         status =
@@ -133,7 +133,7 @@ static circe_status blame(const question_set *qs, const circe_table *table, cons
 
 circe_status questions_read(const circe_table *table, bool conditions, question_set *qs) {
     if (qs->list == NULL) {
-        circe_status status = pairs_read(qs->options->pairs, &qs->read, &qs->lines, &qs->n);
+        circe_status status = pairs_read(&qs->owner, qs->options->pairs, &qs->read, &qs->lines, &qs->n);
         if (status != CIRCE_OK) return status;
         qs->list = qs->read;
     }
@@ -156,11 +156,8 @@ circe_status questions_read(const circe_table *table, bool conditions, question_
 }
 
 void questions_free(question_set *qs) {
-    for (int64_t i = 0; qs->columns != NULL && i < qs->n; i++)
-        for (int r = 0; r < QUESTION_ROLES; r++) free(qs->columns[i].of[r].at);
-    for (int k = 0; k < N_ROW_COLUMNS; k++) free(qs->of_rows[k]);
-    free(qs->columns);
     free(qs->lines);
-    if (qs->read != NULL) pairs_free(qs->read, qs->n);
+    free(qs->read);
     column_table_free(&qs->table);
+    arena_free(&qs->owner);
 }

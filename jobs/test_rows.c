@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/owned.h"
+#include "core/core.h"
 
 static const char *const option_names[N_ROW_COLUMNS] = {"weights", "groups", "time"};
 static const variable kinds[N_ROW_COLUMNS] = {VARIABLE_WEIGHTS, VARIABLE_GROUPS, VARIABLE_TIME};
@@ -32,11 +33,6 @@ int row_columns_join(row_column columns[N_ROW_COLUMNS], variable *variables, inp
         group[n++] = &columns[k].in;
     }
     return n;
-}
-
-static double cell(const circe_mat *m, int64_t i) {
-    int64_t at = i * m->ld;
-    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[at] : ((const double *)m->data)[at];
 }
 
 static circe_status check_weights(const char *source, const double *values, int64_t rows) {
@@ -94,7 +90,7 @@ static circe_status take(row_column *column, int kind) {
     free(column->values);
     column->values = malloc((size_t)m->rows * sizeof *column->values);
     if (column->values == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", m->rows);
-    for (int64_t i = 0; i < m->rows; i++) column->values[i] = cell(m, i);
+    for (int64_t i = 0; i < m->rows; i++) column->values[i] = circe__at(m, i, 0);
     return row_values_settle(kind, column->source, m->cols, texts, column->values, m->rows);
 }
 

@@ -1,10 +1,8 @@
 /* The table of tests, and what their results are kept in. */
 #include "jobs/tests.h"
 
-#include <stdlib.h>
+#include <math.h>
 #include <string.h>
-
-#include "base/small.h"
 
 const test_kind tests[] = {
     {.name = "kci",
@@ -85,19 +83,32 @@ const char *test_null_words(circe_test_null null) {
     return "not needed";
 }
 
-circe_effects_along test_along_make(const char *column, int64_t points) {
-    double *block = small_alloc((size_t)(5 * points) * sizeof *block);
-    return (circe_effects_along){.column = small_format("%s", column),
+circe_test_options test_options_of(const circe_test_job_options *from, const test_kind *what) {
+    circe_test_options o;
+    int regressor = circe_word_index(test_regressors, from->regressor);
+    circe_test_options_init(&o);
+    o.method = what->method;
+    circe_test_null_parse(from->null, &o.null);
+    o.draws = from->draws;
+    o.seed = (uint64_t)from->seed;
+    o.alpha = from->alpha;
+    o.skip_checks = from->no_checks;
+    circe_transform_parse(from->transform, &o.transform);
+    if (from->block != CIRCE_UNSET) o.block = (double)from->block;
+    if ((what->uses & TEST_REGRESSION) && regressor >= 0)
+        o.regressor = (circe_test_regressor)(CIRCE_REGRESSOR_KERNEL + regressor);
+    if (what->uses & TEST_MEAN) o.mean = (circe_test_mean)circe_word_index("auto|rows|split", from->mean);
+    if ((what->uses & TEST_SPLIT) && !isnan(from->test_share)) o.test_share = from->test_share;
+    return o;
+}
+
+circe_effects_along test_along_make(arena *owner, const char *column, int64_t points) {
+    double *block = arena_alloc(owner, (size_t)(5 * points) * sizeof *block);
+    return (circe_effects_along){.column = arena_text(owner, column),
                                  .points = points,
                                  .place = block,
                                  .value = block + points,
                                  .lower = block + 2 * points,
                                  .upper = block + 3 * points,
                                  .null_upper = block + 4 * points};
-}
-
-void test_along_free(circe_effects_along *along) {
-    free(along->column);
-    free(along->place);
-    *along = (circe_effects_along){0};
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/arena.h"
 #include "circe/test_job.h"
 
 /* What a test uses beyond x, y and z. Options for something that it does not use are ignored, with a note. */
@@ -38,9 +39,12 @@ extern const char test_regressors[];
 /* NULL if there is none. */
 const test_kind *test_find(const char *name);
 
-/* Memory for `points` places along a column of y, in one block that begins at `place`. */
-circe_effects_along test_along_make(const char *column, int64_t points);
-void test_along_free(circe_effects_along *along);
+/* The library's options for one of the tests as the job's options have them, without what belongs to its rows. A
+ * --regressor that is a file is left out. */
+circe_test_options test_options_of(const circe_test_job_options *from, const test_kind *what);
+
+/* Memory for `points` places along a column of y. */
+circe_effects_along test_along_make(arena *owner, const char *column, int64_t points);
 
 /* How the distribution under independence was obtained, in words: "random signs on the residuals". */
 const char *test_null_words(circe_test_null null);

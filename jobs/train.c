@@ -279,9 +279,8 @@ static train_data slice_of(const training_part *part, circe_measure_kind kind, c
     if (ranks == NULL) return data;
     circe_mat features = part->features, *const mats[] = {&features, &data.target, &data.y, &data.z};
     for (size_t m = 0; m < sizeof mats / sizeof mats[0]; m++) {
-        mats[m]->rows = n;
-        if (mats[m]->data != NULL && mats[m]->cols > 0)
-            mats[m]->data = (char *)mats[m]->data + (size_t)(first * mats[m]->ld) * circe_dtype_size(mats[m]->dtype);
+        bool there = mats[m]->data != NULL && mats[m]->cols > 0;
+        *mats[m] = io_rows(mats[m], there ? first : 0, n);
     }
     if (part->shown == NULL) {
         data.features = train_source_floats(&features);
@@ -464,20 +463,14 @@ circe_status circe_train(circe_context *context, const circe_table *table, const
 void circe_training_free(circe_training *result) {
     if (result == NULL) return;
     trained *t = (trained *)(void *)result;
-    void *const owned[] = {result->path,    result->data,   result->network, result->regularizer,
-                           result->images,  result->target, result->given,   result->invariant_to,
-                           result->history, result->errors, result->trials,  result->baseline,
-                           t->baseline,     t->after,       t->watched,      t->yaml};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
-    for (int64_t g = 0; g < result->n_groups; g++) {
-        free(result->groups[g].column);
-        free(result->groups[g].group);
-    }
-    free(result->groups);
+    free(t->baseline);
+    free(t->after);
+    free(t->watched);
     cJSON_Delete(t->settings);
     circe_model_free(result->model);
     circe_notes_clear(&result->warnings);
     columns_clear(&result->columns);
     training_set_free(&t->set);
+    arena_free(&t->owner);
     free(t);
 }

@@ -31,7 +31,7 @@ static circe_status train_baseline(training_job *job) {
     snprintf(job->stage, sizeof job->stage, "without the regulariser: ");
     circe_status status = training_try(job, &trial);
     if (status != CIRCE_OK || ranks_rank() != 0) return status;
-    job->made->result.baseline = small_format("without the regulariser");
+    job->made->result.baseline = arena_text(&job->made->owner, "without the regulariser");
     return training_ask(job, training_judged(job->set), &job->made->baseline);
 }
 
@@ -99,7 +99,7 @@ static circe_status load_baseline(training_job *job) {
     if (status != CIRCE_OK) return job_about(status, "--baseline");
     status = take_predictions(job, predictions);
     circe_predictions_free(predictions);
-    job->made->result.baseline = small_format("%s", o->baseline);
+    job->made->result.baseline = arena_text(&job->made->owner, o->baseline);
     return status;
 }
 

@@ -181,27 +181,16 @@ static bool is_invariant(const search *s, const circe_training_score *score) {
 
 /* A training that diverges is as useless as a constant. */
 static void put_failure(const search *s, circe_training_score *score) {
-    *score = (circe_training_score){.rows = s->rows.n,
-                                    .error = {INFINITY, INFINITY, INFINITY},
-                                    .accuracy = NAN,
-                                    .auc = NAN,
-                                    .p_kci = 0,
-                                    .p_gcm = 0,
-                                    .kpc = {NAN, NAN, NAN},
-                                    .kpc_chance = NAN};
-}
-
-static circe_mat some_rows(circe_mat m, int64_t first, int64_t n) {
-    m.data = (char *)m.data + (size_t)(first * m.ld) * circe_dtype_size(m.dtype);
-    m.rows = n;
-    return m;
+    *score = training_unknown_score(s->rows.n);
+    score->error = (circe_training_estimate){INFINITY, INFINITY, INFINITY};
+    score->p_kci = score->p_gcm = 0;
 }
 
 /* Tests of rows first to first + n of all that were left out. */
 static circe_status test_rows(search *s, int64_t first, int64_t n, circe_training_score *found) {
-    training_part part = {.n = n, .z_numbers = some_rows(s->rows.z_numbers, first, n)};
-    part.data.y = some_rows(s->rows.data.y, first, n);
-    part.data.z = some_rows(s->rows.data.z, first, n);
+    training_part part = {.n = n, .z_numbers = io_rows(&s->rows.z_numbers, first, n)};
+    part.data.y = io_rows(&s->rows.data.y, first, n);
+    part.data.z = io_rows(&s->rows.data.z, first, n);
     return training_score_dependence(s->job, &part, s->outputs + first * s->job->outputs,
                                      s->job->options->sweep != NULL, found);
 }
@@ -427,7 +416,7 @@ static void hand_over(search *s) {
     circe_training *r = &s->job->made->result;
     for (int64_t i = 0; i < s->n_trials; i++) s->trials[i].invariant = is_invariant(s, &s->trials[i].score);
     qsort(s->trials, (size_t)s->n_trials, sizeof s->trials[0], by_gamma);
-    r->trials = small_alloc((size_t)s->n_trials * sizeof *r->trials);
+    r->trials = arena_alloc(&s->job->made->owner, (size_t)s->n_trials * sizeof *r->trials);
     memcpy(r->trials, s->trials, (size_t)s->n_trials * sizeof *r->trials);
     r->n_trials = s->n_trials;
     r->trial_rows = s->rows.n;

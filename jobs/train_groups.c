@@ -14,7 +14,8 @@ typedef struct judged {
     circe_audit_column predictions[NETWORKS];
     int64_t *right[NETWORKS]; /* (n): 1 if the class is right; NULL: numbers, or no such network */
     audit_ranking rankings[NETWORKS];
-    audit_sums *sums;
+    audit_sums *sums; /* owned */
+    arena owner;      /* of the rest */
 } judged;
 
 static const float *outputs_of(const trained *t, int network) { return network == 0 ? t->after : t->baseline; }
@@ -29,8 +30,8 @@ static void take_network(const training_job *job, int network, judged *j) {
     const training_part *part = training_judged(job->set);
     const float *outputs = outputs_of(job->made, network), *target = part->data.target.data;
     if (outputs == NULL) return;
-    j->predictions[network].values = small_alloc((size_t)part->n * sizeof(double));
-    j->right[network] = small_alloc((size_t)part->n * sizeof(int64_t));
+    j->predictions[network].values = arena_alloc(&j->owner, (size_t)part->n * sizeof(double));
+    j->right[network] = arena_alloc(&j->owner, (size_t)part->n * sizeof(int64_t));
     for (int64_t i = 0; i < part->n; i++) {
         const float *row = outputs + i * job->outputs;
         j->predictions[network].values[i] = as_number(job->set, row, job->outputs);
@@ -47,7 +48,7 @@ static circe_status judged_make(const training_job *job, judged *j) {
     j->r =
         (circe_audit_result){.n = part->n, .threshold = 0.5, .predictions = j->predictions, .n_predictions = NETWORKS};
     j->r.outcome = !classes ? CIRCE_OUTCOME_NUMBERS : job->outputs == 2 ? CIRCE_OUTCOME_BINARY : CIRCE_OUTCOME_CLASSES;
-    j->r.target.values = small_alloc((size_t)part->n * sizeof(double));
+    j->r.target.values = arena_alloc(&j->owner, (size_t)part->n * sizeof(double));
     for (int64_t i = 0; i < part->n; i++) {
         double value = (double)target[i * part->data.target.ld];
         j->r.target.values[i] = classes ? value : value * set->target_scale.deviation[0] + set->target_scale.mean[0];
@@ -56,19 +57,9 @@ static circe_status judged_make(const training_job *job, judged *j) {
     j->sums = audit_sums_make(MOST_GROUPS);
     for (int network = 0; network < NETWORKS && status == CIRCE_OK; network++) {
         take_network(job, network, j);
-        if (j->right[network] != NULL) status = audit_ranking_make(&j->r, network, &j->rankings[network]);
+        if (j->right[network] != NULL) status = audit_ranking_make(&j->owner, &j->r, network, &j->rankings[network]);
     }
     return status;
-}
-
-static void judged_free(judged *j) {
-    for (int network = 0; network < NETWORKS; network++) {
-        free(j->predictions[network].values);
-        free(j->right[network]);
-        audit_ranking_free(&j->rankings[network]);
-    }
-    free(j->r.target.values);
-    free(j->sums);
 }
 
 static double share_right(const int64_t *right, const int64_t *of, int64_t n, int64_t group) {
@@ -78,14 +69,15 @@ static double share_right(const int64_t *right, const int64_t *of, int64_t n, in
     return rows > 0 ? (double)sum / (double)rows : (double)NAN;
 }
 
-static void put_groups(const judged *j, const char *column, const circe_audit_groups *groups, circe_training *r) {
+static void put_groups(const judged *j, const char *column, const circe_audit_groups *groups, trained *t) {
+    circe_training *r = &t->result;
     OWNED double *metrics = small_alloc((size_t)(groups->n_groups * CIRCE_METRICS) * sizeof *metrics);
     circe_training_group *first = r->groups + r->n_groups;
     bool classes = j->r.outcome != CIRCE_OUTCOME_NUMBERS;
     for (int64_t g = 0; g < groups->n_groups; g++) {
         first[g] = (circe_training_group){.rows = groups->rows[g]};
-        first[g].column = small_format("%s", column);
-        first[g].group = small_format("%s", groups->labels[g]);
+        first[g].column = arena_text(&t->owner, column);
+        first[g].group = arena_text(&t->owner, groups->labels[g]);
     }
     for (int network = 0; network < NETWORKS; network++) {
         bool there = j->right[network] != NULL;
@@ -105,27 +97,22 @@ static void put_groups(const judged *j, const char *column, const circe_audit_gr
 }
 
 /* Column `col` of the table on the judged rows: its categories, or its numbers in some groups. */
-static void group_column(const training_job *job, int64_t col, const judged *j, circe_training *r) {
+static void group_column(const training_job *job, int64_t col, const judged *j) {
     const column_table *table = &job->set->table;
     const training_part *part = training_judged(job->set);
     char **categories = (char **)(uintptr_t)column_categories(table, col);
-    circe_audit_column column = {.values = small_alloc((size_t)part->n * sizeof(double)), .categories = categories};
-    circe_audit_groups groups = {0};
-    if (categories != NULL) column.code = small_alloc((size_t)part->n * sizeof(int64_t));
+    OWNED_BY(arena_free) arena scratch = {0};
+    circe_audit_column column = {.values = arena_alloc(&scratch, (size_t)part->n * sizeof(double)),
+                                 .code = arena_alloc(&scratch, (size_t)part->n * sizeof(int64_t)),
+                                 .categories = categories};
     while (categories != NULL && categories[column.n_categories] != NULL) column.n_categories++;
     for (int64_t i = 0; i < part->n; i++) {
         column.values[i] = column_value(table, part->rows[i], col);
         if (categories != NULL) column.code[i] = (int64_t)column.values[i];
     }
-    if (column.n_categories <= MOST_GROUPS) {
-        audit_groups_make(&column, NULL, part->n, GROUPS_OF_NUMBERS, 1, &groups);
-        r->groups = realloc(r->groups, (size_t)(r->n_groups + groups.n_groups) * sizeof *r->groups);
-        if (r->groups == NULL) abort(); /* some hundred bytes */
-        put_groups(j, column_name(table, col), &groups, r);
-        audit_groups_free(&groups);
-    }
-    free(column.values);
-    free(column.code);
+    if (column.n_categories > MOST_GROUPS) return;
+    circe_audit_groups groups = audit_groups_make(&scratch, &column, NULL, part->n, GROUPS_OF_NUMBERS, 1);
+    put_groups(j, column_name(table, col), &groups, job->made);
 }
 
 circe_status training_compare_groups(training_job *job) {
@@ -133,6 +120,7 @@ circe_status training_compare_groups(training_job *job) {
     judged j = {0};
     double metrics[CIRCE_METRICS];
     circe_training_score *const scores[NETWORKS] = {&r->score, &r->baseline_score};
+    r->groups = arena_alloc(&job->made->owner, (size_t)(MOST_GROUPS * job->set->invariant.n) * sizeof *r->groups);
     circe_status status = judged_make(job, &j);
     for (int network = 0; network < NETWORKS && status == CIRCE_OK; network++) {
         if (j.right[network] == NULL || j.r.outcome != CIRCE_OUTCOME_BINARY) continue;
@@ -140,7 +128,8 @@ circe_status training_compare_groups(training_job *job) {
         scores[network]->auc = metrics[CIRCE_METRIC_AUC];
     }
     for (int64_t c = 0; c < job->set->invariant.n && status == CIRCE_OK; c++)
-        group_column(job, job->set->invariant.cols[c], &j, r);
-    judged_free(&j);
+        group_column(job, job->set->invariant.cols[c], &j);
+    arena_free(&j.owner);
+    free(j.sums);
     return status;
 }

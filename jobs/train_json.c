@@ -110,7 +110,7 @@ static void describe_run(training_job *job) {
     r->resumed = run->resumed;
     r->seconds = run->seconds;
     r->regularizer_seconds = run->regularizer_seconds;
-    r->history = small_alloc((size_t)run->epochs_done * sizeof *r->history);
+    r->history = arena_alloc(&t->owner, (size_t)run->epochs_done * sizeof *r->history);
     for (int64_t e = 0; e < run->epochs_done; e++) {
         const train_epoch *h = &run->history[e];
         r->history[e] = (circe_training_epoch){h->loss,  h->regularizer, h->validation_loss, h->validation_regularizer,
@@ -124,12 +124,12 @@ static void describe_data(training_job *job) {
     circe_training *r = &t->result;
     const training_set *set = &t->set;
     const input *const group[] = {&set->table.in};
-    r->data = small_format("%s", input_source(&set->table.in));
-    r->target = training_role_text(set, &set->target);
-    r->given = training_role_text(set, &set->given);
-    r->invariant_to = training_role_text(set, &set->invariant);
+    r->data = arena_text(&t->owner, input_source(&set->table.in));
+    r->target = training_role_text(&t->owner, set, &set->target);
+    r->given = training_role_text(&t->owner, set, &set->given);
+    r->invariant_to = training_role_text(&t->owner, set, &set->invariant);
     r->given_is_target = set->given_is_target;
-    if (set->has_images) r->images = pictures_text(&set->images);
+    if (set->has_images) r->images = pictures_text(&t->owner, &set->images);
     r->rows = set->table.in.values.rows;
     r->dropped = set->dropped;
     r->training_rows = set->training.n;
@@ -150,12 +150,13 @@ void training_describe(training_job *job) {
     r->gamma = job->gamma;
     r->seed = job->options->seed;
     r->parameters = train_network_n_params(job->network);
-    if (job->options->output != NULL) r->path = small_format("%s", job->options->output);
-    r->network = small_format("%s%s%s, %" PRId64 " parameters", job->net, own ? "" : ", ",
+    if (job->options->output != NULL) r->path = arena_text(&t->owner, job->options->output);
+    r->network = arena_format(&t->owner, "%s%s%s, %" PRId64 " parameters", job->net, own ? "" : ", ",
                               own ? "" : job->options->activation, r->parameters);
-    r->regularizer = small_format("%s", kernel_short_text(circe_measure_text(job->regularizer), text, sizeof text));
+    r->regularizer = arena_text(&t->owner, kernel_short_text(circe_measure_text(job->regularizer), text, sizeof text));
     t->settings = settings_json(job);
-    t->yaml = training_yaml(job);
+    OWNED char *yaml = training_yaml(job);
+    t->yaml = arena_text(&t->owner, yaml);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ static void write_table(training_page *p, const char *name, const char *const *c
     OWNED char *path = small_format("%s/%s", p->folder, name);
     report_table table = cells_table(list, "", columns, n_columns);
     if (words) table.numeric = NULL;
-    if (p->status == CIRCE_OK && !report_write_csv(path, &table)) p->status = CIRCE_ERR_WRITE;
+    if (p->status == CIRCE_OK) p->status = report_write_csv(path, &table);
     cells_free(list);
 }
 
@@ -96,14 +96,6 @@ static void write_json(training_page *p) {
 }
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
-
-/* The cells are freed. */
-static void show_table(training_page *p, const char *caption, const char *const *columns, int64_t n_columns,
-                       cells *list) {
-    report_table table = cells_table(list, caption, columns, n_columns);
-    report_add_table(p->page, &table);
-    cells_free(list);
-}
 
 static const char *judged_name(const circe_training *r) { return r->test_rows > 0 ? "test" : "validation"; }
 
@@ -195,7 +187,7 @@ static void show_comparison(training_page *p) {
     add_score(&list, r->regularised ? "with the regulariser" : "the network", r, &r->score);
     if (r->baseline != NULL) add_score(&list, r->baseline, r, &r->baseline_score);
     if (r->classes != NULL || isfinite(r->floor)) add_floor(&list, r, n);
-    show_table(p, caption, columns, n, &list);
+    cells_show(&list, p->page, caption, columns, n, 1);
     say_comparison(p);
 }
 
@@ -213,7 +205,7 @@ static void show_errors(training_page *p) {
     OWNED char *caption =
         small_format("Error on the %s rows, in squared units of the target and relative to its variance on these rows.",
                      judged_name(r));
-    show_table(p, caption, columns, 4, &list);
+    cells_show(&list, p->page, caption, columns, 4, 1);
 }
 
 /* "0.41", or "0.41 (0.52 without)". */
@@ -248,7 +240,7 @@ static void show_groups(training_page *p) {
     OWNED char *caption =
         small_format("Groups on the %s rows%s%s%s.", judged_name(r), two ? "; positive is the class " : "",
                      two ? r->classes[1] : "", r->baseline != NULL ? "; in parentheses without the regulariser" : "");
-    show_table(p, caption, columns, n, &list);
+    cells_show(&list, p->page, caption, columns, n, 1);
 }
 
 static circe_training_estimate above(circe_training_estimate e, double chance) {
@@ -276,7 +268,7 @@ static void show_trials(training_page *p) {
                                        " training and validation rows, each left out of the network that "
                                        "predicts it.",
                                        r->trial_rows);
-    show_table(p, caption, columns, 6, &list);
+    cells_show(&list, p->page, caption, columns, 6, 1);
     if (r->gamma_chosen && !r->gamma_reached)
         report_note(p->page, "Every gamma left some dependence. The gamma with the least dependence was chosen.");
     training_show_sweep(p);
@@ -310,7 +302,7 @@ static void show_measures(training_page *p) {
         cells_add(&list, "%s", names[state]);
         for (int m = 0; m < CIRCE_TRAINING_MEASURES; m++) cells_add_number(&list, r->dependence[state][m]);
     }
-    show_table(p, caption, columns, 5, &list);
+    cells_show(&list, p->page, caption, columns, 5, 1);
     explain_measures(p);
 }
 
@@ -328,7 +320,7 @@ static void show_confusion(training_page *p) {
         cells_add(&list, "%s", t->result.classes[c]);
         for (int64_t found = 0; found < k; found++) cells_add(&list, "%" PRId64, count[c][found]);
     }
-    show_table(p, "Rows: the true class. Columns: the predicted class.", columns, k + 1, &list);
+    cells_show(&list, p->page, "Rows: the true class. Columns: the predicted class.", columns, k + 1, 1);
 }
 
 static void show_facts(training_page *p) {
@@ -386,7 +378,8 @@ static void write_page(training_page *p) {
     report_heading(p->page, "Settings");
     show_facts(p);
     write_text(p, "run.yaml", p->t->yaml);
-    if (!report_end(p->page, path) && p->status == CIRCE_OK) p->status = CIRCE_ERR_WRITE;
+    circe_status ended = report_end(p->page, path);
+    if (p->status == CIRCE_OK) p->status = ended;
 }
 
 circe_status circe_training_report(circe_context *context, const circe_training *result, const char *folder) {

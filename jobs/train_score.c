@@ -116,12 +116,6 @@ static double *tested_prediction(const training_job *job, const float *outputs, 
     return x;
 }
 
-static circe_mat first_rows(const circe_mat *m, int64_t n) {
-    circe_mat part = *m;
-    part.rows = n;
-    return part;
-}
-
 /* What is tested: x, y and z, with the kernels of categories. */
 typedef struct question {
     circe_mat x, y, z, z_numbers;
@@ -139,9 +133,9 @@ static circe_status question_make(const training_job *job, const training_part *
                                   int64_t most, question *q) {
     const training_set *set = job->set;
     int64_t n = part->n < most ? part->n : most, cols;
-    *q = (question){.y = first_rows(&part->data.y, n),
-                    .z = first_rows(&part->data.z, n),
-                    .z_numbers = first_rows(&part->z_numbers, n),
+    *q = (question){.y = io_rows(&part->data.y, 0, n),
+                    .z = io_rows(&part->data.z, 0, n),
+                    .z_numbers = io_rows(&part->z_numbers, 0, n),
                     .data = tested_prediction(job, outputs, n, &cols)};
     if (q->data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)n);
     q->x = circe_mat_f64(q->data, n, cols);
@@ -205,15 +199,14 @@ circe_status training_score_dependence(const training_job *job, const training_p
     return status == CIRCE_OK ? find_effect(job, part, outputs, intervals, score) : status;
 }
 
+circe_training_score training_unknown_score(int64_t rows) {
+    const circe_training_estimate unknown = {NAN, NAN, NAN};
+    return (circe_training_score){rows, unknown, NAN, NAN, NAN, NAN, unknown, NAN};
+}
+
 circe_status training_score_error(const training_job *job, const training_part *part, const float *outputs,
                                   circe_training_score *score) {
-    *score = (circe_training_score){.rows = part->n,
-                                    .accuracy = NAN,
-                                    .auc = NAN,
-                                    .p_kci = NAN,
-                                    .p_gcm = NAN,
-                                    .kpc = {NAN, NAN, NAN},
-                                    .kpc_chance = NAN};
+    *score = training_unknown_score(part->n);
     circe_status status = find_error(job, part, outputs, score);
     if (status == CIRCE_OK) score_classes(job, part, outputs, score);
     return status;

@@ -45,12 +45,7 @@ double training_prediction_in_units(const trained *t, int64_t row, int64_t col) 
 int64_t training_true_class(const trained *t, int64_t row) { return (int64_t)target_of(t, row, 0); }
 
 int64_t training_found_class(const trained *t, int64_t row) {
-    const float *x = t->after + row * t->result.outputs;
-    int64_t best = 0;
-    for (int64_t c = 1; c < t->result.outputs; c++) {
-        if (x[c] > x[best]) best = c;
-    }
-    return best;
+    return training_likeliest(t->after + row * t->result.outputs, t->result.outputs);
 }
 
 static double variance_of(const float *values, int64_t n, int64_t ld) {
@@ -76,7 +71,7 @@ static void score_numbers(training_job *job) {
     const training_part *part = training_judged(&t->set);
     int64_t n = part->n, cols = job->outputs;
     double all = training_loss_unit(&t->set, part);
-    r->errors = small_alloc((size_t)cols * sizeof *r->errors);
+    r->errors = arena_alloc(&t->owner, (size_t)cols * sizeof *r->errors);
     r->loss = r->r2 = r->spread = 0.0;
     for (int64_t c = 0; c < cols; c++) {
         const char *name = training_column(&t->set, &t->set.target, c);
@@ -118,12 +113,6 @@ static void score_classes(training_job *job) {
 }
 
 /* ---- measures ---------------------------------------------------------------------------------------------------- */
-
-static circe_mat first_rows(const circe_mat *m, int64_t n) {
-    circe_mat part = *m;
-    part.rows = n;
-    return part;
-}
 
 /* Classes as one column each, as the network gives them. */
 static float *target_as_outputs(const training_job *job, int64_t n) {
@@ -178,7 +167,7 @@ static circe_status measure_states(training_job *job, int which, const float *co
     const training_set *set = job->set;
     circe_measure_kind kind = kind_of[which];
     const training_part *part = training_judged(set);
-    circe_mat y = first_rows(&part->data.y, n), z = first_rows(training_z(part, kind), n);
+    circe_mat y = io_rows(&part->data.y, 0, n), z = io_rows(training_z(part, kind), 0, n);
     circe_status status = make_measure(job, kind, &y, &z, choice, &regularizer);
     if (status == CIRCE_OK && kind == CIRCE_MEASURE_CIRCE) settle(regularizer, set->given.n, choice);
     for (int state = 0; state < CIRCE_TRAINING_STATES && status == CIRCE_OK; state++) {
@@ -243,7 +232,7 @@ static circe_status estimate_floor(training_job *job) {
     circe_training *r = &job->made->result;
     if (!set->has_invariant || set->given_is_target || set->loss != TRAIN_MSE) return CIRCE_OK;
     int64_t n = rows_to_fit(set), cols = set->target.n;
-    circe_mat y = first_rows(&set->training.data.y, n), target = first_rows(&set->training.data.target, n);
+    circe_mat y = io_rows(&set->training.data.y, 0, n), target = io_rows(&set->training.data.target, 0, n);
     double *data = calloc((size_t)(part->n * cols), sizeof *data), sum = 0.0;
     if (data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)part->n);
     circe_mat mean = circe_mat_f64(data, part->n, cols);
@@ -307,17 +296,12 @@ static void score_validation(training_job *job) {
     free(loss);
 }
 
-static circe_training_score unknown_score(void) {
-    const circe_training_estimate unknown = {NAN, NAN, NAN};
-    return (circe_training_score){0, unknown, NAN, NAN, NAN, NAN, unknown, NAN};
-}
-
 circe_status training_judge(training_job *job) {
     circe_training *r = &job->made->result;
     r->outputs = job->outputs;
     r->r2 = r->spread = r->accuracy = r->majority = r->floor = NAN;
-    r->score = r->baseline_score = unknown_score();
-    r->difference = unknown_score().error;
+    r->score = r->baseline_score = training_unknown_score(0);
+    r->difference = training_unknown_score(0).error;
     for (int i = 0; i < CIRCE_TRAINING_STATES * CIRCE_TRAINING_MEASURES; i++) (&r->dependence[0][0])[i] = NAN;
     if (job->set->loss == TRAIN_MSE)
         score_numbers(job);

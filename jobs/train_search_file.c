@@ -71,20 +71,10 @@ static void read_trials(const cJSON *list, circe_training_trial **trials, int64_
     }
 }
 
-static cJSON *parse_file(const char *path) {
-    OWNED char *text = NULL;
-    size_t size = 0;
-    FILE *in = path != NULL ? fopen(path, "r") : NULL;
-    if (in == NULL) return NULL;
-    ssize_t length = getdelim(&text, &size, '\0', in);
-    cJSON *object = length > 0 ? cJSON_Parse(text) : NULL;
-    fclose(in);
-    return object;
-}
-
 circe_status training_search_load(training_job *job, circe_training_trial **trials, int64_t *n) {
     OWNED char *path = job->options->resume ? file_of(job) : NULL, *identity = identity_of(job);
-    cJSON *object = parse_file(path);
+    OWNED char *text = path != NULL ? file_read_text(path) : NULL;
+    cJSON *object = text != NULL ? cJSON_Parse(text) : NULL;
     const cJSON *run = cJSON_GetObjectItemCaseSensitive(object, "run");
     circe_status status = CIRCE_OK;
     if (cJSON_IsString(run) && strcmp(run->valuestring, identity) == 0) {

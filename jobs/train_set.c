@@ -25,16 +25,13 @@ const char *training_column(const training_set *set, const training_role *role, 
     return column_name(&set->table, role->cols[i]);
 }
 
-char *training_role_text(const training_set *set, const training_role *role) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = role->n > 0 ? open_memstream(&text, &bytes) : NULL;
-    if (out == NULL) return NULL;
+char *training_role_text(arena *owner, const training_set *set, const training_role *role) {
     int64_t shown = role->n > MOST_NAMED ? MOST_NAMED - 1 : role->n;
-    for (int64_t i = 0; i < shown; i++) fprintf(out, "%s%s", i > 0 ? ", " : "", training_column(set, role, i));
-    if (shown < role->n) fprintf(out, " and %" PRId64 " more", role->n - shown);
-    fclose(out);
-    return text;
+    char *text = NULL;
+    for (int64_t i = 0; i < shown; i++)
+        text = i == 0 ? arena_text(owner, training_column(set, role, i))
+                      : arena_format(owner, "%s, %s", text, training_column(set, role, i));
+    return shown < role->n ? arena_format(owner, "%s and %" PRId64 " more", text, role->n - shown) : text;
 }
 
 /* ---- roles ------------------------------------------------------------------------------------------------------- */

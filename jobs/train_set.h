@@ -83,8 +83,8 @@ static inline const training_part *training_judged(const training_set *set) {
 bool training_is_category(const training_set *set, int64_t col);
 double training_class_of(const training_set *set, int64_t row);
 
-/* "b", "b, c" or "b, c, d and 9 more": the columns of a role for people; to be freed. NULL: it has none. */
-char *training_role_text(const training_set *set, const training_role *role);
+/* "b", "b, c" or "b, c, d and 9 more": the columns of a role for people. NULL: it has none. */
+char *training_role_text(arena *owner, const training_set *set, const training_role *role);
 
 const char *training_column(const training_set *set, const training_role *role, int64_t i);
 

@@ -2,6 +2,7 @@
 #ifndef JOBS_TRAINING_H
 #define JOBS_TRAINING_H
 
+#include "base/arena.h"
 #include "jobs/notes.h"
 #include "jobs/predictor.h"
 #include "jobs/train_set.h"
@@ -16,7 +17,8 @@ typedef struct trained {
     float *baseline, *after; /* (judged rows, outputs): predictions as the network gives them; NULL: none */
     float *watched;          /* (validation rows, outputs) */
     cJSON *settings;         /* data, columns, split and every option that shapes the result */
-    char *yaml;              /* the run as a file of settings */
+    const char *yaml;        /* the run as a file of settings */
+    arena owner;             /* of texts and small lists */
 } trained;
 
 static inline const trained *trained_of(const circe_training *result) { return (const trained *)(const void *)result; }
@@ -129,6 +131,8 @@ static inline int64_t training_likeliest(const float *row, int64_t classes) {
 double training_loss_unit(const training_set *set, const training_part *part);
 /* The mean of n values with its interval, by drawing rows again. */
 circe_training_estimate training_mean(const double *values, int64_t n, int64_t seed);
+/* Of so many rows, where nothing is known: NaN. */
+circe_training_score training_unknown_score(int64_t rows);
 /* Error, rates, tests and effect; `intervals`: of KPC too, which take long. */
 circe_status training_score(const training_job *job, const training_part *part, const float *outputs, bool intervals,
                             circe_training_score *score);

@@ -33,12 +33,15 @@ static chart *begin(void) {
 }
 
 /* Takes the chart. */
-static bool finish(const paper *p, chart *c, const char *name, const char *caption, const char *folder, report *page) {
-    bool drawn, written = chart_draw(c, name, caption, folder, page, &drawn) == CIRCE_OK;
+static circe_status finish(const paper *p, chart *c, const char *name, const char *caption, const char *folder,
+                           report *page) {
+    bool drawn;
+    circe_status status = chart_draw(c, name, caption, folder, page, &drawn);
     char text[512];
     snprintf(text, sizeof text, "gnuplot is not installed or failed, so %s/%s.svg was not drawn", folder, name);
-    if (written && !drawn && p->watch != NULL && p->watch->warning != NULL) p->watch->warning(p->watch->user, text);
-    return written;
+    if (status == CIRCE_OK && !drawn && p->watch != NULL && p->watch->warning != NULL)
+        p->watch->warning(p->watch->user, text);
+    return status;
 }
 
 /* ---- error against VCF ------------------------------------------------------------------------------------------- */
@@ -132,7 +135,7 @@ static void fill_limits(const paper *p, chart *c) {
     }
 }
 
-static bool draw_trade_off(const paper *p, bool support, const char *folder, report *page) {
+static circe_status draw_trade_off(const paper *p, bool support, const char *folder, report *page) {
     char caption[640];
     chart *c = begin();
     fill_trade_off(p, support, c);
@@ -146,11 +149,12 @@ static bool draw_trade_off(const paper *p, bool support, const char *folder, rep
     return finish(p, c, support ? "vcf_support" : "vcf", caption, folder, page);
 }
 
-bool paper_figures_synthetic(const paper *p, const char *folder, report *page) {
-    return draw_trade_off(p, false, folder, page) && draw_trade_off(p, true, folder, page);
+circe_status paper_figures_synthetic(const paper *p, const char *folder, report *page) {
+    circe_status status = draw_trade_off(p, false, folder, page);
+    return status == CIRCE_OK ? draw_trade_off(p, true, folder, page) : status;
 }
 
-bool paper_figures_limits(const paper *p, const char *folder, report *page) {
+circe_status paper_figures_limits(const paper *p, const char *folder, report *page) {
     chart *c = begin();
     fill_limits(p, c);
     return finish(p, c, "limits",
@@ -215,7 +219,7 @@ static void add_method(const paper *p, chart *c, int64_t group) {
     level(p, c, panel, group, plain(p, g, ON_DOMAIN), "no regulariser, OOD", GREY, true);
 }
 
-bool paper_figures_images(const paper *p, const char *folder, report *page) {
+circe_status paper_figures_images(const paper *p, const char *folder, report *page) {
     chart *c = begin();
     c->same_y = true;
     for (int64_t group = 0; group < p->n_groups; group++) add_method(p, c, group);

@@ -138,12 +138,10 @@ static image_part_kind trained_part(const job *j) {
     return j->settings->method.trained_on == ON_OOD ? IMAGE_OOD_TRAIN : IMAGE_TRAIN;
 }
 
-static circe_mat column(double *data, int64_t rows) { return (circe_mat){data, rows, 1, 1, CIRCE_FLOAT64}; }
-
 static void columns(const job *j, image_part_kind p, circe_mat *y, circe_mat *z) {
     const image_part *part = j->images.part[p];
-    *y = column(part->y, part->n);
-    *z = column(part->z, part->n);
+    *y = circe_mat_f64(part->y, part->n, 1);
+    *z = circe_mat_f64(part->z, part->n, 1);
 }
 
 static circe_status check_rows(const job *j) {

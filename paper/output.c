@@ -161,8 +161,7 @@ static circe_status write_csv(paper *p, const cJSON *runs) {
             cells_add(&list, "%s", cell_of(cJSON_GetObjectItemCaseSensitive(run, list.columns[c])));
     }
     report_table table = cells_table(&list, "", NULL, 0);
-    bool written = report_write_csv(arena_format(&p->config.owner, "%s/results.csv", p->folder), &table);
-    return written ? CIRCE_OK : CIRCE_ERR_WRITE;
+    return report_write_csv(arena_format(&p->config.owner, "%s/results.csv", p->folder), &table);
 }
 
 /* ---- report.html ------------------------------------------------------------------------------------------------- */
@@ -271,13 +270,13 @@ static circe_status write_page(paper *p) {
     add_results(page, p);
     if (status == CIRCE_OK) {
         report_heading(page, "Figures");
-        if (!c->kind->figures(p, figures, page)) status = CIRCE_ERR_WRITE;
+        status = c->kind->figures(p, figures, page);
     }
     add_choices(page, p);
     add_details(page, p);
     add_facts(page, p);
-    bool written = status == CIRCE_OK && report_end(page, arena_format(&p->config.owner, "%s/report.html", p->folder));
-    return status == CIRCE_OK && !written ? CIRCE_ERR_WRITE : status;
+    circe_status ended = report_end(page, arena_format(&p->config.owner, "%s/report.html", p->folder));
+    return status == CIRCE_OK ? ended : status;
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */

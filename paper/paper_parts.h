@@ -268,9 +268,9 @@ const char *paper_model_key(const paper_config *config, const paper_model *model
 /* results.csv, report.html with its figures, results.json. */
 circe_status paper_write(paper *p);
 
-bool paper_figures_synthetic(const paper *p, const char *folder, report *page);
-bool paper_figures_limits(const paper *p, const char *folder, report *page);
-bool paper_figures_images(const paper *p, const char *folder, report *page);
+circe_status paper_figures_synthetic(const paper *p, const char *folder, report *page);
+circe_status paper_figures_limits(const paper *p, const char *folder, report *page);
+circe_status paper_figures_images(const paper *p, const char *folder, report *page);
 
 /* A column of a table for people, or several. */
 typedef enum paper_column_kind {
@@ -319,7 +319,7 @@ struct paper_kind {
     bool (*better)(const paper_row *a, const paper_row *b);
 
     const paper_column *columns, *tuning_columns;
-    bool (*figures)(const paper *p, const char *folder, report *page);
+    circe_status (*figures)(const paper *p, const char *folder, report *page);
     const char *caption_seeds, *caption_seed,
         *caption_choice;                  /* of the table: several seeds, one, nothing but a choice */
     const char *text_sweep, *text_tuning; /* how one row of a sweep, or a tuning run, is chosen */

@@ -4,8 +4,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +12,7 @@
 #include "images/dsprites.h"
 #include "images/yaleb.h"
 #include "io/paths.h"
+#include "jobs/notes.h"
 #include "paper/paper_parts.h"
 #include "train/checkpoint_hash.h"
 
@@ -77,25 +76,18 @@ static circe_status make_sprites(circe_context *context, const paper_model *mode
     circe_status status = dsprites_read(context, model->file, &bits);
     if (status != CIRCE_OK) return status;
     circe_tensor tensor = bytes_of(bits, DSPRITES_IMAGES, DSPRITES_BYTES);
-    status = write_file(context, model, &tensor, 1);
-    return status;
-}
-
-static int on_step(void *user, const char *stage, int64_t done, int64_t total) {
-    const circe_watch *watch = user;
-    if (watch == NULL || watch->progress == NULL || total <= 0) return 0;
-    return watch->progress(watch->user, (double)done / (double)total, stage);
+    return write_file(context, model, &tensor, 1);
 }
 
 static circe_status read_or_render(const circe_context *context, const circe_watch *watch, const paper_model *model,
                                    yaleb_store *store) {
     faces_options options;
     void *user = (void *)(uintptr_t)watch;
-    if (model->folder != NULL) return yaleb_read(context, model->folder, model->size, on_step, user, store);
+    if (model->folder != NULL) return yaleb_read(context, model->folder, model->size, job_step, user, store);
     faces_options_init(&options);
     options.identities = model->identities;
     options.height = model->size;
-    return yaleb_render(context, &options, model->size, on_step, user, store);
+    return yaleb_render(context, &options, model->size, job_step, user, store);
 }
 
 _Static_assert(sizeof(yaleb_name) == NAME_NUMBERS * sizeof(int32_t), "names are written as they are");
@@ -144,9 +136,7 @@ static circe_status make(circe_context *context, const paper *p, const paper_mod
     const char *doing = sprites                 ? "reading dSprites"
                         : model->folder != NULL ? "reading the photographs"
                                                 : "rendering heads";
-    char text[PATH_MAX + 64];
-    snprintf(text, sizeof text, "%s, once for all runs, into %s", doing, model->pictures);
-    if (p->watch != NULL && p->watch->note != NULL) p->watch->note(p->watch->user, text);
+    job_note(p->watch, "%s, once for all runs, into %s", doing, model->pictures);
     circe_status status = sprites ? make_sprites(context, model) : make_faces(context, p->watch, model);
     return status != CIRCE_ERR_CANCELLED ? status : circe_fail(status, "stopped while %s; nothing was kept", doing);
 }

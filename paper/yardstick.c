@@ -46,15 +46,12 @@ static void exchange(const double *y, const double *z, int64_t rows, uint64_t se
     for (int64_t i = 0; i < rows; i++) room->z_drawn[room->to[i].row] = z[room->from[i].row];
 }
 
-static circe_mat column(const double *data, int64_t rows) {
-    return (circe_mat){(double *)data, rows, 1, 1, CIRCE_FLOAT64};
-}
-
 /* v and w of the rows from `first` on. */
 static circe_status measure_chunk(circe_measure *yardstick, const image_part *part, const float *prediction,
                                   int64_t first, int64_t rows, uint64_t seed, chunk_room *room, double *v, double *w) {
     circe_mat x = {(float *)prediction + first, rows, 1, 1, CIRCE_FLOAT32};
-    circe_mat y = column(part->y + first, rows), z = column(part->z + first, rows), drawn = column(room->z_drawn, rows);
+    circe_mat y = circe_mat_f64(part->y + first, rows, 1), z = circe_mat_f64(part->z + first, rows, 1),
+              drawn = circe_mat_f64(room->z_drawn, rows, 1);
     circe_status status = circe_measure_points(yardstick, &x, &y, &z, v, NULL);
     *w = 0;
     for (int k = 0; k < EXCHANGES && status == CIRCE_OK; k++) {
@@ -81,8 +78,9 @@ circe_status paper_yardstick_apply(circe_context *context, const paper_settings 
     int64_t rows = settings->yardstick.chunk;
     if (rows > part->n / YARDSTICK_CHUNKS) rows = part->n / YARDSTICK_CHUNKS;
     int64_t chunks = part->n / rows;
-    circe_mat y = column(part->y, part->n), z = column(part->z, part->n);
-    circe_mat holdout_y = column(holdout->y, holdout->n), holdout_z = column(holdout->z, holdout->n);
+    circe_mat y = circe_mat_f64(part->y, part->n, 1), z = circe_mat_f64(part->z, part->n, 1);
+    circe_mat holdout_y = circe_mat_f64(holdout->y, holdout->n, 1),
+              holdout_z = circe_mat_f64(holdout->z, holdout->n, 1);
     circe_measure_options options;
     circe_measure *yardstick = NULL;
     OWNED_BY(arena_free) arena scratch = {0};

@@ -65,3 +65,13 @@ report_table cells_table(const cells *list, const char *caption, const char *con
                           .numeric = numeric,
                           .marked = -1};
 }
+
+void cells_show(cells *list, report *page, const char *caption, const char *const *columns, int64_t n_columns,
+                int n_texts) {
+    bool numeric[CELLS_MOST_COLUMNS];
+    report_table table = cells_table(list, caption, columns, n_columns);
+    for (int c = 0; c < CELLS_MOST_COLUMNS; c++) numeric[c] = c >= n_texts;
+    table.numeric = numeric;
+    report_add_table(page, &table);
+    cells_free(list);
+}

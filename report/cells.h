@@ -28,4 +28,8 @@ void cells_free(cells *list);
  * long as the cells. */
 report_table cells_table(const cells *list, const char *caption, const char *const *columns, int64_t n_columns);
 
+/* Puts such a table on the page, the first `n_texts` columns of text, and frees the cells. */
+void cells_show(cells *list, report *page, const char *caption, const char *const *columns, int64_t n_columns,
+                int n_texts);
+
 #endif

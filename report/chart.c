@@ -59,7 +59,7 @@ void chart_level(chart *c, report_panel *panel, const char *label, double y) {
 
 circe_status chart_draw(chart *c, const char *name, const char *caption, const char *folder, report *page,
                         bool *drawn) {
-    bool written = true;
+    circe_status status = CIRCE_OK;
     *drawn = true;
     if (c->n_panels > 0) {
         report_figure figure = {.name = name,
@@ -70,9 +70,9 @@ circe_status chart_draw(chart *c, const char *name, const char *caption, const c
                                            : c->n_panels > 1 ? 2
                                                              : 1,
                                 .same_y = c->same_y};
-        written = report_draw(&figure, folder, drawn);
+        status = report_draw(&figure, folder, drawn);
         if (page != NULL) report_add_figure(page, &figure, folder);
     }
     chart_free(c);
-    return written ? CIRCE_OK : CIRCE_ERR_WRITE;
+    return status;
 }

@@ -394,21 +394,21 @@ static void put_script(FILE *out, const report_figure *figure) {
 }
 
 /* The name stands in the script and in names of files. */
-static bool check_name(const char *name) {
+static circe_status check_name(const char *name) {
     bool good = name != NULL && name[0] != '\0' && name[0] != '.' && strlen(name) < 128;
     for (const char *c = name; good && *c != '\0'; c++)
         good = isalnum((unsigned char)*c) || *c == '-' || *c == '_' || *c == '.';
-    return good || CIRCE_OK == circe_fail(CIRCE_ERR_ARGUMENT,
-                                          "the figure's name '%s' must be made of letters, digits, - _ and .",
-                                          name != NULL ? name : "");
+    return good ? CIRCE_OK
+                : circe_fail(CIRCE_ERR_ARGUMENT, "the figure's name '%s' must be made of letters, digits, - _ and .",
+                             name != NULL ? name : "");
 }
 
-static bool write_part(const report_figure *figure, const char *folder, const char *ending,
-                       void (*put)(FILE *, const report_figure *)) {
+static circe_status write_part(const report_figure *figure, const char *folder, const char *ending,
+                               void (*put)(FILE *, const report_figure *)) {
     report__text text;
     OWNED char *path = NULL;
     if (asprintf(&path, "%s/%s.%s", folder, figure->name, ending) < 0)
-        return circe_fail(CIRCE_ERR_MEMORY, "out of memory"), false;
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory");
     report__open(&text);
     if (text.out != NULL) put(text.out, figure);
     return report__save(&text, path);
@@ -451,12 +451,13 @@ static bool draw(const report_figure *figure, const char *folder) {
     return draw_to(figure, folder, path);
 }
 
-bool report_draw(const report_figure *figure, const char *folder, bool *drawn) {
+circe_status report_draw(const report_figure *figure, const char *folder, bool *drawn) {
+    circe_status status = check_name(figure->name);
     *drawn = false;
-    if (!check_name(figure->name)) return false;
-    if (figure->n_panels < 1)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "the figure '%s' has no panels", figure->name), false;
-    if (!write_part(figure, folder, "dat", put_data) || !write_part(figure, folder, "gp", put_script)) return false;
-    *drawn = draw(figure, folder);
-    return true;
+    if (status == CIRCE_OK && figure->n_panels < 1)
+        status = circe_fail(CIRCE_ERR_ARGUMENT, "the figure '%s' has no panels", figure->name);
+    if (status == CIRCE_OK) status = write_part(figure, folder, "dat", put_data);
+    if (status == CIRCE_OK) status = write_part(figure, folder, "gp", put_script);
+    if (status == CIRCE_OK) *drawn = draw(figure, folder);
+    return status;
 }

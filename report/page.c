@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/owned.h"
 #include "circe/status.h"
 #include "report/report_parts.h"
@@ -163,24 +164,11 @@ void report_add_table(report *page, const report_table *table) {
     fputs("</tbody>\n</table>\n</div>\n</figure>\n", out);
 }
 
-/* The file's text, or NULL; to be freed. */
-static char *read_text(const char *path) {
-    FILE *in = fopen(path, "rb");
-    char *text = NULL;
-    size_t capacity = 0;
-    if (in == NULL) return NULL;
-    ssize_t length = getdelim(&text, &capacity, '\0', in);
-    fclose(in);
-    if (length >= 0) return text;
-    free(text);
-    return NULL;
-}
-
 void report_add_figure(report *page, const report_figure *figure, const char *folder) {
     FILE *out = body(page);
     OWNED char *path = NULL;
     if (out == NULL || asprintf(&path, "%s/%s.svg", folder, figure->name) < 0) return;
-    OWNED char *svg = read_text(path);
+    OWNED char *svg = file_read_text(path);
     fputs("<figure>\n", out);
     bool shown = svg != NULL && report__inline_svg(out, svg, figure);
     if (!shown)
@@ -229,9 +217,9 @@ static void put_together(report *page, FILE *out) {
     fprintf(out, "<script>\n%s</script>\n</body>\n</html>\n", report__script);
 }
 
-bool report_end(report *page, const char *path) {
+circe_status report_end(report *page, const char *path) {
     report__text whole;
-    if (page == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path), false;
+    if (page == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path);
     report__text *parts[] = {&page->head, &page->contents, &page->body, &page->facts};
     bool there = true;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) there = report__close(parts[i]) && there;
@@ -240,5 +228,5 @@ bool report_end(report *page, const char *path) {
     if (!there && report__close(&whole)) free(whole.text);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) free(parts[i]->text);
     free(page);
-    return there ? report__save(&whole, path) : (circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path), false);
+    return there ? report__save(&whole, path) : circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path);
 }

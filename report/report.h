@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "circe/status.h"
+
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
 
 typedef enum report_style {
@@ -50,8 +52,8 @@ typedef struct report_figure {
 } report_figure;
 
 /* Writes script and data into the folder and runs gnuplot; *drawn tells whether it could (a missing gnuplot is no
- * error: script and data are there). false: a file could not be written. */
-bool report_draw(const report_figure *figure, const char *folder, bool *drawn);
+ * error: script and data are there). */
+circe_status report_draw(const report_figure *figure, const char *folder, bool *drawn);
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
@@ -66,10 +68,11 @@ typedef struct report_table {
 } report_table;
 
 /* RFC 4180. */
-bool report_write_csv(const char *path, const report_table *table);
+circe_status report_write_csv(const char *path, const report_table *table);
 
-/* One cell of a .csv, quoted where it must be; `before` is put before the text and needs no quotes itself. */
-void report_put_cell(FILE *out, const char *before, const char *text);
+/* One cell of a .csv or the like, quoted where it must be; `before` is put before the text and needs no quotes
+ * itself. */
+void report_put_cell(FILE *out, char delimiter, const char *before, const char *text);
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
 
@@ -90,6 +93,6 @@ void report_details(report *page, const char *summary, const char *text);
 /* "key: value" pairs: versions, seeds, machine. */
 void report_fact(report *page, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Writes the page (facts last) and frees it. */
-bool report_end(report *page, const char *path);
+circe_status report_end(report *page, const char *path);
 
 #endif

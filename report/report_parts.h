@@ -17,7 +17,7 @@ void report__open(report__text *text);
 /* Ends the text without writing it anywhere; it belongs to the caller (free). false: memory ran out on the way. */
 bool report__close(report__text *text);
 /* Ends the text, writes it to a file, beside and renamed, and frees it. */
-bool report__save(report__text *text, const char *path);
+circe_status report__save(report__text *text, const char *path);
 
 /* Text as HTML and XML show it: markup escaped, control characters left out, bytes that are no UTF-8 replaced. */
 void report__escape(FILE *out, const char *text);

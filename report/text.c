@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/owned.h"
 #include "core/core.h"
 #include "report/report_parts.h"
 
@@ -21,12 +22,10 @@ bool report__close(report__text *text) {
     return false;
 }
 
-bool report__save(report__text *text, const char *path) {
-    if (!report__close(text)) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path), false;
-    circe_status status = file_write_text(path, text->text, text->bytes);
-    free(text->text);
-    text->text = NULL;
-    return status == CIRCE_OK;
+circe_status report__save(report__text *text, const char *path) {
+    if (!report__close(text)) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path);
+    OWNED char *whole = text->text;
+    return file_write_text(path, whole, text->bytes);
 }
 
 void report__escape(FILE *out, const char *text) {

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/small.h"
 #include "sweep/sweep_parts.h"
 
@@ -221,7 +222,7 @@ static void end(family *f, int64_t i, sweep__hear *hear, void *user) {
     char why[SWEEP__WHY_BYTES], *result = NULL;
     news.text = why;
     if (take_leave(f, c, why)) {
-        result = sweep__read(c->path);
+        result = file_read_text(c->path);
         snprintf(why, sizeof why, "its result %.2000s cannot be read", c->path);
     }
     if (result != NULL) news.kind = SWEEP__RESULT, news.text = result;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/small.h"
 #include "circe/circe.h"
 #include "core/hash.h"
@@ -32,15 +33,6 @@ void sweep_fingerprint(const cJSON *settings, const char *left_out, char fingerp
     cJSON_free(text);
     cJSON_Delete(json);
     snprintf(fingerprint, SWEEP_FINGERPRINT_BYTES, "%016" PRIx64, hash);
-}
-
-char *sweep__read(const char *path) {
-    FILE *in = fopen(path, "rb");
-    if (in == NULL) return NULL;
-    char *text = small_alloc(SWEEP__MOST_BYTES + 1);
-    text[fread(text, 1, SWEEP__MOST_BYTES, in)] = '\0';
-    fclose(in);
-    return text;
 }
 
 bool sweep__take(const sweep *s, int64_t run, const char *text) {
@@ -72,7 +64,7 @@ void sweep_release(sweep *s, int64_t run, const char *name, double weight, cJSON
     sweep_fingerprint(settings, s->options->left_out, r->fingerprint);
     cJSON_free(text);
     cJSON_Delete(settings);
-    text = r->path != NULL ? sweep__read(r->path) : NULL;
+    text = r->path != NULL ? file_read_text(r->path) : NULL;
     r->state = sweep__take(s, run, text) ? SWEEP_DONE : SWEEP_READY;
 }
 

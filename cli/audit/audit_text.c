@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/owned.h"
 #include "cli/common/output.h"
 #include "cli/common/text.h"
 #include "jobs/audit_parts.h"
@@ -43,7 +42,7 @@ static void print_finding(const circe_audit_result *r, const circe_audit_finding
 }
 
 static void print_question(const circe_audit_result *r, const circe_audit_finding *f) {
-    OWNED char *given = audit_given_text(r, f);
+    const char *given = audit_question_of(r, f)->given;
     bool outcome = f->notion == CIRCE_NOTION_SUFFICIENCY;
     if (r->n_notions > 1) printf("%s: ", circe_audit_notion_name(f->notion));
     if (given[0] == '\0')

@@ -266,14 +266,13 @@ static circe_status make_sprites(const bench *b, int64_t n, dsprites_task *task)
     return status == CIRCE_OK ? dsprites_task_render(b->s.context, 1u << IMAGE_TRAIN, task) : status;
 }
 
-static circe_mat column(const double *values, int64_t n) { return circe_mat_f64((double *)values, n, 1); }
-
 static circe_status make_regularizer(const bench *b, const dsprites_task *task, circe_measure_kind kind,
                                      circe_measure **regularizer) {
     static const double sigma2_y = 0.005, ridge = 0.01;
     const image_part *training = &task->parts[IMAGE_TRAIN].points, *holdout = &task->parts[IMAGE_HOLDOUT].points;
-    const circe_mat y = column(training->y, training->n), z = column(training->z, training->n);
-    const circe_mat holdout_y = column(holdout->y, holdout->n), holdout_z = column(holdout->z, holdout->n);
+    const circe_mat y = circe_mat_f64(training->y, training->n, 1), z = circe_mat_f64(training->z, training->n, 1);
+    const circe_mat holdout_y = circe_mat_f64(holdout->y, holdout->n, 1),
+                    holdout_z = circe_mat_f64(holdout->z, holdout->n, 1);
     circe_measure_options options;
     circe_measure_options_init(&options, kind);
     options.sigma2_x = 0.05;
@@ -308,8 +307,8 @@ static int time_sprites(bench_job j) {
     if (status == EXIT_DONE)
         j.data = (train_data){.features = dsprites_task_source(&task, IMAGE_TRAIN),
                               .target = circe_mat_f32(points->target, points->n, 1),
-                              .y = column(points->y, points->n),
-                              .z = column(points->z, points->n)};
+                              .y = circe_mat_f64(points->y, points->n, 1),
+                              .z = circe_mat_f64(points->z, points->n, 1)};
     if (status == EXIT_DONE) status = time_job(&j);
     for (int k = 0; status == EXIT_DONE && k < (gpu ? 4 : 1); k++) status = time_regularized(j, &task, kinds[k]);
     for (int64_t n = 2; gpu && status == EXIT_DONE && n <= MOST_BESIDE; n *= 2) status = time_beside(&j, n);

@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "cli/common/message.h"
-#include "cli/common/session.h"
 #include "io/io.h"
 
 enum { BAR_WIDTH = 30 };

@@ -5,9 +5,9 @@
 
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
-#include "cli/common/together.h"
 #include "io/io.h"
 #include "jobs/machine.h"
+#include "mpi/ranks.h"
 
 static void tell_machine(const session *s) {
     char text[192];

@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/owned.h"
 #include "io/io.h"
 
@@ -21,27 +22,12 @@ static size_t n_begun;
 static int width; /* of the terminal; 0: lines are not folded */
 static enum { VISIBLE, AS_IT_IS, NOTHING } mode;
 
-/* false: errno says why. */
-static bool write_all(const char *text, size_t bytes) {
-    while (bytes > 0) {
-        ssize_t written = write(STDOUT_FILENO, text, bytes);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return false;
-        text += written;
-        bytes -= (size_t)written;
-    }
-    return true;
-}
-
 static bool write_visible(const char *text, size_t bytes) {
     OWNED char *visible = io_visible(text, bytes, true);
     if (visible == NULL) errno = ENOMEM;
     OWNED char *folded = visible != NULL && width > 0 ? fold_lines(visible, strlen(visible), width) : NULL;
     const char *shown = folded != NULL ? folded : visible;
-    bool written = shown != NULL && write_all(shown, strlen(shown));
-    int problem = errno;
-    errno = problem;
-    return written;
+    return shown != NULL && file_write_all(STDOUT_FILENO, shown, strlen(shown));
 }
 
 /* Bytes at the end that begin a character and do not finish it. */
@@ -58,7 +44,7 @@ static size_t unfinished(const char *text, size_t bytes) {
 static ssize_t on_write(void *cookie, const char *data, size_t bytes) {
     (void)cookie;
     if (mode == NOTHING) return (ssize_t)bytes;
-    if (mode == AS_IT_IS) return write_all(data, bytes) ? (ssize_t)bytes : 0;
+    if (mode == AS_IT_IS) return file_write_all(STDOUT_FILENO, data, bytes) ? (ssize_t)bytes : 0;
     size_t whole = n_begun + bytes;
     OWNED char *text = malloc(whole > 0 ? whole : 1);
     if (text == NULL) {
@@ -71,8 +57,6 @@ static ssize_t on_write(void *cookie, const char *data, size_t bytes) {
     bool written = write_visible(text, whole - kept);
     memcpy(begun, text + whole - kept, kept);
     n_begun = kept;
-    int problem = errno;
-    errno = problem;
     return written ? (ssize_t)bytes : 0;
 }
 

@@ -1,6 +1,5 @@
 /* circe demo: a first run that explains itself. On data from the paper's univariate causal model, case 1, a predictor
  * is trained twice; the commands that do the same are shown. */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>

@@ -128,6 +128,7 @@ circe_status demo_report_write(const demo *d) {
     if (status == CIRCE_OK) status = show_history(d, page);
     report_heading(page, "Settings");
     show_facts(d, page);
-    if (!report_end(page, path) && status == CIRCE_OK) status = CIRCE_ERR_WRITE;
+    circe_status ended = report_end(page, path);
+    if (status == CIRCE_OK) status = ended;
     return status;
 }

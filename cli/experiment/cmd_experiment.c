@@ -13,7 +13,7 @@
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
 #include "cli/common/table.h"
-#include "cli/common/together.h"
+#include "mpi/ranks.h"
 #include "paper/paper.h"
 
 /* The first line of an error, and its hint. */

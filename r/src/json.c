@@ -38,50 +38,24 @@ static int take_word(reader *r, const char *word) {
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
-static unsigned read_hex(reader *r) {
+/* The library writes control characters alone as \u001b; all else is UTF-8. */
+static char read_control(reader *r) {
     char digits[5] = {0}, *end;
     strncpy(digits, r->at, 4);
-    unsigned code = (unsigned)strtoul(digits, &end, 16);
-    if (end != digits + 4) refuse(r);
+    unsigned long code = strtoul(digits, &end, 16);
+    if (end != digits + 4 || code > 0x7F) refuse(r);
     r->at += 4;
-    return code;
+    return (char)code;
 }
 
-/* A code point; the second half of a surrogate pair is taken with the first. */
-static unsigned read_code(reader *r) {
-    unsigned code = read_hex(r);
-    if (code < 0xD800 || code > 0xDBFF || r->at[0] != '\\' || r->at[1] != 'u') return code;
-    r->at += 2;
-    return 0x10000 + ((code - 0xD800) << 10) + (read_hex(r) - 0xDC00);
-}
-
-static char *put_utf8(char *out, unsigned code) {
-    if (code < 0x80) {
-        *out++ = (char)code;
-    } else if (code < 0x800) {
-        *out++ = (char)(0xC0 | code >> 6);
-        *out++ = (char)(0x80 | (code & 0x3F));
-    } else if (code < 0x10000) {
-        *out++ = (char)(0xE0 | code >> 12);
-        *out++ = (char)(0x80 | (code >> 6 & 0x3F));
-        *out++ = (char)(0x80 | (code & 0x3F));
-    } else {
-        *out++ = (char)(0xF0 | code >> 18);
-        *out++ = (char)(0x80 | (code >> 12 & 0x3F));
-        *out++ = (char)(0x80 | (code >> 6 & 0x3F));
-        *out++ = (char)(0x80 | (code & 0x3F));
-    }
-    return out;
-}
-
-static char *put_escaped(reader *r, char *out) {
+static char read_escaped(reader *r) {
     static const char letters[] = "bfnrt", meanings[] = "\b\f\n\r\t";
-    char c = *r->at++;
-    if (c == 'u') return put_utf8(out, read_code(r));
-    const char *found = c != '\0' ? strchr(letters, c) : NULL;
+    char c = *r->at;
     if (c == '\0') refuse(r);
-    *out++ = found != NULL ? meanings[found - letters] : c;
-    return out;
+    r->at++;
+    if (c == 'u') return read_control(r);
+    const char *found = strchr(letters, c);
+    return found != NULL ? meanings[found - letters] : c;
 }
 
 /* No text is longer than what it was written as. */
@@ -93,7 +67,7 @@ static SEXP read_string(reader *r) {
     while (*r->at != '"') {
         if (*r->at == '\0') refuse(r);
         if (*r->at == '\\')
-            r->at++, out = put_escaped(r, out);
+            r->at++, *out++ = read_escaped(r);
         else
             *out++ = *r->at++;
     }

@@ -380,6 +380,20 @@ static void watched(void **state) {
     circe_table_free(d.table);
 }
 
+/* An error may have lines: its hints. */
+static void cells_of_many_tests_are_quoted(void **state) {
+    (void)state;
+    char x[] = "a\nb", z[] = "say \"z\"", error[] = "one,\ntwo";
+    circe_answer answer = {.x = x, .z = z, .error = error};
+    const circe_tests_result result = {.n = 1, .answers = &answer};
+    char *csv = circe_tests_csv(&result);
+    assert_string_equal(csv,
+                        "x,y,z,p_value,p_holm,p_bh,statistic,null,trust,n,error\n"
+                        "\"a\nb\",,\"say \"\"z\"\"\",,,,,,,,\"one,\ntwo\"\n");
+    circe_text_free(csv);
+}
+
 TEST_MAIN("jobs_measure", TEST(fits), TEST(fit_refusals), TEST(fit_tells), TEST(hsic_is_the_library_s),
           TEST(circe_by_a_model), TEST(all_measures), TEST(in_blocks), TEST(measure_refusals),
-          TEST(tests_are_the_library_s), TEST(test_of_texts_with_all_it_offers), TEST(watched))
+          TEST(tests_are_the_library_s), TEST(test_of_texts_with_all_it_offers), TEST(watched),
+          TEST(cells_of_many_tests_are_quoted))

@@ -83,7 +83,7 @@ static void csv_quotes_what_needs_it(void **state) {
     const char *const cells[] = {"1", "a,b", "say \"x\"", "line\nend", NULL, "cr\r"};
     report_table table = {.columns = columns, .n_columns = 3, .n_rows = 2, .cells = cells, .marked = -1};
     const char *path = test_path("t.csv");
-    assert_true(report_write_csv(path, &table));
+    assert_int_equal(report_write_csv(path, &table), CIRCE_OK);
     assert_string_equal(read_whole(path),
                         "plain,\"with, comma\",\"with \"\"quote\"\"\"\r\n"
                         "1,\"a,b\",\"say \"\"x\"\"\"\r\n"
@@ -129,7 +129,7 @@ static void figure_is_drawn_with_its_script_and_data(void **state) {
     if (!has_gnuplot()) test_skip("gnuplot is not installed");
     report_figure figure = sample("figure");
     bool drawn = false;
-    assert_true(report_draw(&figure, test_directory(), &drawn));
+    assert_int_equal(report_draw(&figure, test_directory(), &drawn), CIRCE_OK);
     assert_true(drawn);
     char *svg = read_whole(test_path("figure.svg")), *script = read_whole(test_path("figure.gp"));
     check_markup(svg);
@@ -160,7 +160,7 @@ static void panels_can_share_a_range(void **state) {
         report_figure figure = {.name = "shared", .panels = panels, .n_panels = 2, .columns = 2, .same_y = same == 1};
         bool drawn;
         double ends[2][2];
-        assert_true(report_draw(&figure, test_directory(), &drawn));
+        assert_int_equal(report_draw(&figure, test_directory(), &drawn), CIRCE_OK);
         const char *script = read_whole(test_path("shared.gp"));
         for (int p = 0; p < 2; p++) {
             script = strstr(script, "set yrange [");
@@ -181,7 +181,7 @@ static void figure_without_gnuplot_keeps_script_and_data(void **state) {
     fputs("<svg></svg>", old);
     fclose(old);
     setenv("PATH", test_directory(), 1);
-    bool written = report_draw(&figure, test_directory(), &drawn);
+    bool written = report_draw(&figure, test_directory(), &drawn) == CIRCE_OK;
     setenv("PATH", path, 1);
     free(path);
     assert_true(written);
@@ -191,7 +191,7 @@ static void figure_without_gnuplot_keeps_script_and_data(void **state) {
     assert_int_not_equal(access(test_path("missing.svg"), R_OK), 0);
     report *page = report_begin("t", NULL);
     report_add_figure(page, &figure, test_directory());
-    assert_true(report_end(page, test_path("page.html")));
+    assert_int_equal(report_end(page, test_path("page.html")), CIRCE_OK);
     char *html = read_whole(test_path("page.html"));
     check_markup(html);
     assert_non_null(strstr(html, "gnuplot missing.gp"));
@@ -209,7 +209,7 @@ static void figure_of_a_failing_gnuplot_is_not_drawn(void **state) {
     chmod(test_path("gnuplot"), 0755);
     snprintf(longer, sizeof longer, "%s:%s", test_directory(), path);
     setenv("PATH", longer, 1);
-    bool written = report_draw(&figure, test_directory(), &drawn);
+    bool written = report_draw(&figure, test_directory(), &drawn) == CIRCE_OK;
     setenv("PATH", path, 1);
     free(path);
     assert_true(written);
@@ -221,18 +221,18 @@ static void what_cannot_be_written_is_said(void **state) {
     (void)state;
     report_figure figure = sample("figure");
     bool drawn = true;
-    assert_false(report_draw(&figure, test_path("no-such-folder"), &drawn));
+    assert_int_not_equal(report_draw(&figure, test_path("no-such-folder"), &drawn), CIRCE_OK);
     assert_false(drawn);
     assert_non_null(strstr(circe_last_error(), "no-such-folder/figure.dat"));
     assert_non_null(strstr(circe_last_error(), "No such file"));
     figure.name = "../elsewhere";
-    assert_false(report_draw(&figure, test_directory(), &drawn));
+    assert_int_not_equal(report_draw(&figure, test_directory(), &drawn), CIRCE_OK);
     assert_non_null(strstr(circe_last_error(), "'../elsewhere'"));
     const char *const columns[] = {"a"};
     report_table table = {.columns = columns, .n_columns = 1, .marked = -1};
-    assert_false(report_write_csv(test_path("no-such-folder/t.csv"), &table));
+    assert_int_not_equal(report_write_csv(test_path("no-such-folder/t.csv"), &table), CIRCE_OK);
     assert_non_null(strstr(circe_last_error(), "no-such-folder/t.csv"));
-    assert_false(report_end(report_begin("t", NULL), test_path("no-such-folder/r.html")));
+    assert_int_not_equal(report_end(report_begin("t", NULL), test_path("no-such-folder/r.html")), CIRCE_OK);
     assert_non_null(strstr(circe_last_error(), "no-such-folder/r.html"));
 }
 
@@ -258,7 +258,7 @@ static char *make_page(const report_figure *figure, const char *text) {
     if (figure != NULL) report_add_figure(page, figure, test_directory());
     report_details(page, text, text);
     report_fact(page, text, "%s", text);
-    assert_true(report_end(page, test_path("report.html")));
+    assert_int_equal(report_end(page, test_path("report.html")), CIRCE_OK);
     return read_whole(test_path("report.html"));
 }
 
@@ -284,7 +284,7 @@ static void page_has_signs_and_contents(void **state) {
         report *page = report_begin("title", NULL);
         for (int i = 0; i < headings; i++) report_heading(page, i == 0 ? "a & b" : "more");
         report_add_table(page, &table);
-        assert_true(report_end(page, test_path("signs.html")));
+        assert_int_equal(report_end(page, test_path("signs.html")), CIRCE_OK);
         char *html = read_whole(test_path("signs.html"));
         check_markup(html);
         assert_int_equal(count(html, "<td class=\"good\">"), 1);
@@ -305,7 +305,7 @@ static void figure_names_categories(void **state) {
     report_panel panel = {.x_label = "x", .x_names = names, .n_x_names = 2, .series = &series, .n_series = 1};
     report_figure figure = {.name = "names", .caption = "what it shows", .panels = &panel, .n_panels = 1, .columns = 1};
     bool drawn = false;
-    assert_true(report_draw(&figure, test_directory(), &drawn));
+    assert_int_equal(report_draw(&figure, test_directory(), &drawn), CIRCE_OK);
     char *script = read_whole(test_path("names.gp"));
     assert_non_null(strstr(script, "'it''s' 0"));
     assert_non_null(strstr(script, "'a name that is lon…' 1"));
@@ -315,7 +315,7 @@ static void figure_names_categories(void **state) {
     if (!drawn) return;
     report *page = report_begin("title", NULL);
     report_add_figure(page, &figure, test_directory());
-    assert_true(report_end(page, test_path("names.html")));
+    assert_int_equal(report_end(page, test_path("names.html")), CIRCE_OK);
     char *html = read_whole(test_path("names.html"));
     assert_non_null(strstr(html, "<svg role=\"img\" aria-label=\"what it shows\""));
     assert_null(strstr(html, "gnuplot_plot"));
@@ -335,7 +335,7 @@ static void figure_names_percentages(void **state) {
     report_panel panel = {.x_label = "%", .x_names = names, .n_x_names = 3, .series = &series, .n_series = 1};
     report_figure figure = {.name = "percent", .caption = "", .panels = &panel, .n_panels = 1, .columns = 1};
     bool drawn = false;
-    assert_true(report_draw(&figure, test_directory(), &drawn));
+    assert_int_equal(report_draw(&figure, test_directory(), &drawn), CIRCE_OK);
     assert_int_equal(drawn, has_gnuplot());
     if (!drawn) return;
     char *svg = read_whole(test_path("percent.svg"));
@@ -361,11 +361,11 @@ static void figure_keeps_strange_texts(void **state) {
         {.title = "</text><g id=\"gnuplot_plot_1a\">", .x_label = "\xff|", .series = &series, .n_series = 1}};
     report_figure figure = {.name = "strange", .caption = "", .panels = panels, .n_panels = 2, .columns = 2};
     bool drawn = false;
-    assert_true(report_draw(&figure, test_directory(), &drawn));
+    assert_int_equal(report_draw(&figure, test_directory(), &drawn), CIRCE_OK);
     assert_true(drawn);
     report *page = report_begin("title", NULL);
     report_add_figure(page, &figure, test_directory());
-    assert_true(report_end(page, test_path("strange.html")));
+    assert_int_equal(report_end(page, test_path("strange.html")), CIRCE_OK);
     char *html = read_whole(test_path("strange.html")), *second = strstr(html, "aria-label=\"&lt;/text&gt;");
     check_markup(html);
     assert_non_null(second);
@@ -387,11 +387,11 @@ static void figure_tells_values(void **state) {
                                    {.x_label = "x", .series = &few, .n_series = 1}};
     report_figure figure = {.name = "told", .caption = "c", .panels = panels, .n_panels = 2, .columns = 2};
     bool drawn = false;
-    assert_true(report_draw(&figure, test_directory(), &drawn));
+    assert_int_equal(report_draw(&figure, test_directory(), &drawn), CIRCE_OK);
     if (!drawn) return;
     report *page = report_begin("title", NULL);
     report_add_figure(page, &figure, test_directory());
-    assert_true(report_end(page, test_path("told.html")));
+    assert_int_equal(report_end(page, test_path("told.html")), CIRCE_OK);
     char *html = read_whole(test_path("told.html"));
     check_markup(html);
     assert_non_null(strstr(html, "viewBox=\"0 0 420 330\""));
@@ -430,7 +430,7 @@ static void page_holds_the_figures_themselves(void **state) {
     if (!has_gnuplot()) test_skip("gnuplot is not installed");
     report_figure figure = sample("inlined");
     bool drawn = false;
-    assert_true(report_draw(&figure, test_directory(), &drawn));
+    assert_int_equal(report_draw(&figure, test_directory(), &drawn), CIRCE_OK);
     char *html = make_page(&figure, hostile);
     check_markup(html);
     /* one for every panel, so that a phone shows them below each other, and a sample for every curve */
