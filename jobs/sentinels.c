@@ -24,14 +24,27 @@ static int64_t suspect(const double *sorted, int64_t n, int64_t step, double qua
     return gap > 0.5 * way && (count > 1 || way > beyond * range) ? count : 0;
 }
 
+/* Neighbours between which float64 has no number: whole numbers beyond 2^53 that lay closer are equal now. Returns the
+ * first of such a pair, or 0. */
+static double beyond_digits(const double *sorted, int64_t n) {
+    for (int64_t i = 1; i < n; i++)
+        if (fabs(sorted[i]) > 0x1p53 && sorted[i] == nextafter(sorted[i - 1], INFINITY)) return sorted[i - 1];
+    return 0.0;
+}
+
 static void note_column(const input *in, int64_t c, const double *sorted, int64_t n, notes *warnings) {
-    double low = quantile_at(sorted, n, 0.25), high = quantile_at(sorted, n, 0.75);
+    double low = quantile_at(sorted, n, 0.25), high = quantile_at(sorted, n, 0.75), close = beyond_digits(sorted, n);
+    OWNED char *name =
+        in->described->names != NULL ? small_format("'%s'", in->described->names[c]) : small_format("%" PRId64, c);
+    if (close != 0.0)
+        notes_add(warnings,
+                  "column %s of %s has values near %.17g that differ by less than float64 can tell apart, and are "
+                  "equal now; subtract a common number before, or name it in --categories",
+                  name, input_source(in), close);
     for (int64_t step = -1; step <= 1 && high > low; step += 2) {
         int64_t count = suspect(sorted, n, step, step > 0 ? low : high, high - low);
         double value = sorted[step > 0 ? 0 : n - 1];
         if (count == 0) continue;
-        OWNED char *name =
-            in->described->names != NULL ? small_format("'%s'", in->described->names[c]) : small_format("%" PRId64, c);
         notes_add(warnings,
                   "column %s of %s is %.10g in %" PRId64
                   " row%s, far from all other values; if it stands for a missing value, --na %.10g --missing drop "

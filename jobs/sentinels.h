@@ -7,7 +7,8 @@
 #include "jobs/notes.h"
 
 /* Adds a sentence for every column of numbers whose largest or smallest value is far from all others and occurs more
- * than once, or is farther away than any distribution met in practice would produce. */
+ * than once, or is farther away than any distribution met in practice would produce; and for columns whose values lie
+ * so close that reading them may have made different ones equal. */
 void sentinels_note(const input *const *group, int n, notes *warnings);
 
 #endif

@@ -83,7 +83,7 @@ typedef struct circe__loops {
                  void *scratch);
 
     /* Lower triangle of Q = K_yy o (zeta zeta'), minus the update if not NULL, into `out`, times `scale`;
-     * row_sums[i] = sum_j Q_ij (unscaled, both triangles, diagonal included) if not NULL. */
+     * row_sums[i] = sum_j Q_ij over j != i (unscaled, both triangles) if not NULL. */
     size_t (*product_bytes)(int64_t rows, int64_t cols_y, int64_t cols_zeta, int64_t cols_update, int threads);
     void (*product)(circe__factors kernel, const circe_mat *y, const circe_mat *zeta, const circe__update *update,
                     double scale, circe_mat *out, double *row_sums, int threads, void *scratch);

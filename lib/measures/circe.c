@@ -35,7 +35,7 @@ static circe_status weights_from_gram(circe_workspace *workspace, const circe_cm
     for (int64_t i = 0; i < n; i++) {
         sums[i] = 0.0;
         for (int64_t j = 0; j < n; j++) {
-            sums[i] += Q[i * n + j];
+            if (j != i) sums[i] += Q[i * n + j];
             Q[i * n + j] *= scale;
         }
     }

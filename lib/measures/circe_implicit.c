@@ -51,7 +51,8 @@ static circe_status make_update(circe_workspace *workspace, const circe__implici
     return CIRCE_OK;
 }
 
-/* Lower triangle of Q := K_yy o Q, times scale; sums (n) its row sums, both triangles, unscaled. */
+/* Lower triangle of Q := K_yy o Q, times scale; sums (n) its row sums, both triangles without the diagonal,
+ * unscaled. */
 #define MULTIPLY(NAME, REAL)                                                            \
     static void NAME(const circe_mat *gram, double scale, circe_mat *Q, double *sums) { \
         for (int64_t i = 0; i < Q->rows; i++) sums[i] = 0.0;                            \
@@ -61,8 +62,7 @@ static circe_status make_update(circe_workspace *workspace, const circe__implici
             double sum = 0.0;                                                           \
             for (int64_t j = 0; j <= i; j++) {                                          \
                 double product = (double)k[j] * (double)q[j];                           \
-                sum += product;                                                         \
-                if (j < i) sums[j] += product;                                          \
+                if (j < i) sum += product, sums[j] += product;                          \
                 q[j] = (REAL)(scale * product);                                         \
             }                                                                           \
             sums[i] += sum;                                                             \

@@ -148,7 +148,7 @@ bool circe__estimator_shift(circe_workspace *workspace, circe_estimator estimato
     for (int64_t i = 0; estimator == CIRCE_DEBIASED && i < n; i++) circe__set(Q, i, i, 0.0);
     if (!circe__needs_sums(estimator)) return false;
     for (int64_t i = 0; i < n; i++) {
-        if (ustat) sums[i] -= diagonal != NULL ? diagonal[i] : circe__at(Q, i, i);
+        if (!ustat) sums[i] += diagonal != NULL ? diagonal[i] : circe__at(Q, i, i);
         total += sums[i];
     }
     for (int64_t i = 0; i < n; i++) sums[i] /= ustat ? -(B - 2.0) : -B;

@@ -21,9 +21,9 @@ double circe__product_scale(const circe_workspace *workspace, circe_estimator es
 /* Centered, over B^2 instead of B(B-1): HSIC's. */
 #define CIRCE__CENTERED_SQUARE ((circe_estimator)5)
 
-/* What turns that Q into the estimator's G. `sums` (n), the row sums of Q with its `diagonal` (n; NULL: it is looked
- * up), are overwritten and belong to the shift. Returns false if Q is G already (its diagonal, for debiased, was set
- * to 0). With weights of the workspace it makes Q G, and returns false. */
+/* What turns that Q into the estimator's G. `sums` (n), the row sums of Q without its `diagonal` (n; NULL: it is
+ * looked up), are overwritten and belong to the shift. Returns false if Q is G already (its diagonal, for debiased, was
+ * set to 0). With weights of the workspace it makes Q G, and returns false. */
 bool circe__estimator_shift(circe_workspace *workspace, circe_estimator estimator, double *sums, const double *diagonal,
                             circe_mat *Q, circe__shift *shift);
 /* Lower triangle of the witness times the roots of both rows' weights, if there are weights. */
@@ -49,8 +49,8 @@ void circe__less_means(const circe_mat *mat, circe_mat *out);
 circe_status circe__from_mean(circe_workspace *workspace, circe__slot slot, const circe_kernel *kernel,
                               const circe_mat *mat, circe_mat *out);
 
-/* Lower triangle of Q := scale k(p_i, p_j) zeta_i . zeta_j in the dtype of Q; sums (n), its unscaled row sums, or NULL.
- * Uses the slots FACTORS, POINTS_A, POINTS_B and TILES. */
+/* Lower triangle of Q := scale k(p_i, p_j) zeta_i . zeta_j in the dtype of Q; sums (n), its unscaled row sums without
+ * the diagonal, or NULL. Uses the slots FACTORS, POINTS_A, POINTS_B and TILES. */
 circe_status circe__product(circe_workspace *workspace, const circe_kernel *kernel, const circe_mat *points,
                             const char *name, const circe_mat *zeta, double scale, circe_mat *Q, double *sums);
 

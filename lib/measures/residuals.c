@@ -285,9 +285,24 @@ static circe_status smooth_batch(circe__residuals *g) {
     return kernel_smoother(g, CIRCE__SLOT_Y, CIRCE__SLOT_SMOOTHER_Y, g->mat_y, g->root, "y", &points, &g->batch);
 }
 
+/* Columns of rows and of the batch before (or NULL), which they are regressed on, less the mean of the latter: a
+ * constant is in the span of [1, y], and the digits of columns far from 0 are not lost in the sums of its projection.
+ */
+static void forget_constants(double *a, int64_t n, double *before, int64_t m, int64_t cols) {
+    const double *of = before != NULL ? before : a;
+    int64_t rows = before != NULL ? m : n;
+    for (int64_t c = 0; c < cols; c++) {
+        double mean = 0.0;
+        for (int64_t i = 0; i < rows; i++) mean += of[i * cols + c] / (double)rows;
+        for (int64_t i = 0; i < n; i++) a[i * cols + c] -= mean;
+        for (int64_t i = 0; before != NULL && i < m; i++) before[i * cols + c] -= mean;
+    }
+}
+
 /* r = points - S points. A projection is applied twice: sums over the batch leave some of what is in its span, n eps of
  * a constant, which the second takes out. */
 static circe_status residual_on_batch(circe__residuals *g, circe__side *s) {
+    if (g->options->regression == CIRCE_GCM_LINEAR) forget_constants(s->points, g->n, NULL, 0, s->cols);
     weigh_rows(g->root, g->n, s->cols, s->points);
     circe_status status = circe__smoother_apply(g->workspace, &g->batch, s->cols, s->points, true, s->r);
     if (status != CIRCE_OK || g->options->regression == CIRCE_GCM_KERNEL) return status;
@@ -359,6 +374,7 @@ static circe_status residual_x(circe__residuals *g) {
     circe_mat copy = circe__mat(before, m, previous->cols, CIRCE_FLOAT64);
     circe__copy_mat(previous, &copy);
     load(&g->x, g->mat_x, before, m);
+    if (g->options->regression == CIRCE_GCM_LINEAR) forget_constants(g->x.points, g->n, before, m, g->x.cols);
     weigh_rows(root, m, previous->cols, before);
     memcpy(g->x.r, g->x.points, (size_t)(g->n * g->x.cols) * sizeof *g->x.r);
     status = g->options->regression == CIRCE_GCM_LINEAR ? subtract_linear(g, before, root, after)

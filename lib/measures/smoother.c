@@ -72,16 +72,19 @@ static void forget_means(const circe__points *points, bool centered) {
 
 /* K (n, n) and F (rows, n) with their columns, and the rows of K, times the roots of the weights. With these the mean
  * of a row is its part along the roots, sum_j root_j K_ij / sum of weights, times root_i. */
-static void weigh_gram(const double *root, int64_t n, bool centered, double *K, double *part) {
-    double total = 0.0, squares = 0.0;
+static void weigh_gram(const double *root, int64_t n, double *K) {
     for (int64_t e = 0; e < n * n; e++) K[e] *= root[e / n] * root[e % n];
-    for (int64_t i = 0; centered && i < n; i++) {
+}
+
+static void center_weighted(const double *root, int64_t n, double *K, double *part) {
+    double total = 0.0, squares = 0.0;
+    for (int64_t i = 0; i < n; i++) {
         part[i] = 0.0;
         for (int64_t j = 0; j < n; j++) part[i] += root[j] * K[i * n + j];
         squares += root[i] * root[i];
         total += root[i] * part[i];
     }
-    for (int64_t i = 0; centered && i < n; i++)
+    for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++)
             K[i * n + j] += (root[i] * root[j] * (total / squares) - root[i] * part[j] - part[i] * root[j]) / squares;
 }
@@ -127,6 +130,13 @@ static void center_gram(double *K, int64_t n, double *mean) {
     circe__run_ranges(threads, n, LEAST / n + 1, run_subtract, &c);
 }
 
+static void center(const circe__points *points, double *K, double *part) {
+    if (points->root != NULL)
+        center_weighted(points->root, points->mat.rows, K, part);
+    else
+        center_gram(K, points->mat.rows, part);
+}
+
 circe_status circe__points_gram(circe_workspace *workspace, const circe__points *points, bool centered, double *K) {
     const circe_context *context = workspace->context;
     int64_t n = points->mat.rows;
@@ -136,10 +146,8 @@ circe_status circe__points_gram(circe_workspace *workspace, const circe__points 
     circe_mat out = circe__mat(K, n, n, CIRCE_FLOAT64);
     forget_means(points, centered);
     circe__gram(context, points->kernel, &points->mat, &points->mat, &out, scratch);
-    if (points->root != NULL)
-        weigh_gram(points->root, n, centered, K, scratch);
-    else if (centered)
-        center_gram(K, n, scratch);
+    if (points->root != NULL) weigh_gram(points->root, n, K);
+    if (centered) center(points, K, scratch);
     return CIRCE_OK;
 }
 
@@ -274,8 +282,20 @@ static circe_status refuse_ridge(double ridge, double least, const char *name) {
                       ridge, name, least);
 }
 
-/* Largest eigenvalue at most the trace. */
-static double least_ridge(double trace) { return 16.0 * DBL_EPSILON * trace; }
+/* Below it results would have errors of more than about 1e-4: they are eps trace / ridge. */
+static double least_ridge(double trace) { return 1000.0 * DBL_EPSILON * trace; }
+
+/* HKH has the eigenvalue 0 for the constant function. Its inverse there is 1/ridge, beside which all others would lose
+ * the digits that K + ridge I is ill-conditioned by: with the mean eigenvalue there instead, it is out of their way. */
+static void lift_constants(const circe__points *points, double trace, double *K) {
+    int64_t n = points->mat.rows;
+    double lift = trace / ((double)n * (double)n);
+    for (int64_t i = 0; i < n; i++) {
+        const double *root = points->root;
+        double own = root == NULL ? lift : lift * root[i];
+        for (int64_t j = 0; j < n; j++) K[i * n + j] += root == NULL ? own : own * root[j];
+    }
+}
 
 static circe_status make_dense(circe_workspace *workspace, circe__slot slot, const circe__points *points,
                                const circe__smoother_options *options, const char *name, circe__smoother *smoother) {
@@ -296,9 +316,11 @@ static circe_status make_dense(circe_workspace *workspace, circe__slot slot, con
         K[i * n + i] += ridge;
     }
     if (ridge < least_ridge(trace)) return refuse_ridge(ridge, least_ridge(trace), name);
+    if (options->centered) lift_constants(points, trace, K);
     if (context->backend->algebra->invert_spd(n, K) != 0) return refuse_ridge(ridge, 1e-12 * trace, name);
     table S = {K, n, ridge};
     circe__run_ranges(context->threads, n, 8192 / n + 1, run_complement, &S);
+    if (options->centered) center(points, K, workspace->blocks[CIRCE__SLOT_TILES]);
     *smoother = (circe__smoother){.n = n, .rank = n, .dense = true, .P = K};
     return CIRCE_OK;
 }

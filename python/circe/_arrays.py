@@ -38,11 +38,26 @@ def view(values, name: str, dtype=None):
     return _view_of_any(array, name, dtype)
 
 
+def _refuse_merged(array: np.ndarray, name: str):
+    """Refuses whole numbers beyond 2**53 of which different ones would be equal as float64: long ids, mostly."""
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or not array.size:
+        return
+    if -2**53 <= int(array.min()) and int(array.max()) <= 2**53:
+        return
+    for column in array.T.reshape(-1, len(array)):
+        found = np.unique(column)
+        merged = np.flatnonzero(np.diff(found.astype(np.float64)) == 0)
+        if merged.size:
+            raise errors.DataError(f"{name} has whole numbers that float64 cannot tell apart, such as {found[merged[0]]} and "
+                                   f"{found[merged[0] + 1]}; subtract a common number, or make them text, which is categories")
+
+
 def _view_of_any(array: np.ndarray, name: str, dtype):
     if array.dtype.kind in "OUS" and array.ndim in (1, 2):
         array = _from_objects(array, name)
     if array.dtype.kind not in "biuf":
         raise errors.DTypeError(f"{name} has dtype {array.dtype}; it must contain real numbers")
+    _refuse_merged(array, name)
     wanted = array.dtype if dtype is None else dtype
     code = _DTYPES.get(wanted)
     if code is None:

@@ -48,6 +48,14 @@ def test_copies_that_are_right(name, values):
     np.testing.assert_array_equal(read((view, array)), expected.reshape(len(expected), -1))
 
 
+def test_whole_numbers_that_float64_cannot_tell_apart_are_refused():
+    ids = 2**53 + np.arange(30) % 5
+    with pytest.raises(circe.DataError, match="z has whole numbers .* 9007199254740992 and 9007199254740993"):
+        circe.hsic(np.arange(30.0), ids, kernel_z="delta")
+    for fine in (ids - 2**53, 2**53 + 256 * (np.arange(30) % 5), -ids.astype(np.uint64) % 7):
+        circe.hsic(np.arange(30.0), fine, kernel_z="delta")
+
+
 def test_dtype_is_changed_on_request():
     view, array = seen(TABLE, np.dtype(np.float32))
     assert view.dtype == _native.FLOAT32

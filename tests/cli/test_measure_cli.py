@@ -300,6 +300,17 @@ class BatchMeasureTest(CliTest):
         self.warned(self.as_json(*far, *self.one), "of z", "far.npy", "no intercept", "--regression linear")
         self.assertEqual(self.as_json(*far, "--regression", "linear")["warnings"], [])
 
+    def test_ids_beyond_two_to_the_53(self):
+        """Their neighbours are equal as float64: 9007199254740993 is none. Far from each other they are not."""
+        for step, words in ((1, ["'id'", "9007199254740992", "equal now", "--categories"]), (4096, [])):
+            lines = [f"{random.random()},{2**53 + step * (i % 5)}" for i in range(30)]
+            (self.path / "ids.csv").write_text("x,id\n" + "\n".join(lines) + "\n")
+            found = self.as_json("measure", "hsic", "--data", "ids.csv", "--x", "x", "--z", "id", "--kernel-z", "delta")
+            if words:
+                self.warned(found, *words)
+            else:
+                self.assertEqual(found["warnings"], [])
+
     def gcm_scores(self):
         """T of least squares on [1, y], in plain Python."""
         (_, x), (_, y), (_, z) = (read_npy(self.path / (name + ".npy")) for name in "xyz")

@@ -229,6 +229,37 @@ static void finite_differences_mixed(void **state) {
         }
 }
 
+/* A linear kernel of incomes, whose matrix is 1e12 times the ridge: a part along the constants that rounding leaves in a
+ * regression would be divided by the ridge in NOCCO's gradient. Weighted rows have other constants. */
+static void finite_differences_large(void **state) {
+    (void)state;
+    enum { N = 27 };
+    double weights[N];
+    for (int weighted = 0; weighted < 2; weighted++) {
+        sample s = draw(N, 0.5, "gaussian(0.1)", "gaussian(1)", "linear");
+        for (int64_t i = 0; i < N; i++) {
+            test_set(&s.z, i, 0, 5e4 + 3e4 * test_at(&s.z, i, 0));
+            weights[i] = 1.0 + (double)(i % 3);
+        }
+        s.options.method = CIRCE_METHOD_DENSE;
+        if (weighted) assert_ok(circe_workspace_set_weights(s.workspace, weights, N));
+        check_differences(NOCCO, &s, 1e-5);
+    }
+}
+
+/* Rounding errors are eps trace / ridge: from a thousandth on, no value is returned. */
+static void ridge_below_rounding(void **state) {
+    (void)state;
+    for (int64_t m = 0; m < COUNT(measures); m++) {
+        sample s = draw(20, 0.5, "gaussian(1)", "gaussian(1)", "linear");
+        double value;
+        scale(&s.z, 1e5);
+        circe_status status = measures[m].measure(s.workspace, &s.kernels, &s.x, &s.y, &s.z, &s.options, &value, NULL);
+        assert_int_equal(status, CIRCE_ERR_NUMERIC);
+        assert_non_null(strstr(circe_last_error(), "is too small for the kernel matrix of (z, y)"));
+    }
+}
+
 static void float32_agrees(void **state) {
     (void)state;
     static const char *const kernels_x[] = {"gaussian(4)", "laplace(2)", "linear"};
@@ -672,8 +703,9 @@ static void bad_pointers_and_values(void **state) {
 }
 
 TEST_MAIN("normalized", TEST(golden), TEST(methods_agree), TEST(small_epsilon), TEST(defaults),
-          TEST(finite_differences), TEST(finite_differences_mixed), TEST(float32_agrees), TEST(permutation),
-          TEST(symmetry), TEST(rescaling), TEST(duplicated_rows), TEST(two_rows), TEST(constant_z), TEST(constant_y),
-          TEST(constant_x), TEST(nothing_at_all), TEST(wide_kernel), TEST(independent_and_not),
-          TEST(dependent_through_y), TEST(large_batch), TEST(second_call_allocates_nothing), TEST(out_of_memory),
-          TEST(memory_limit), TEST(bad_options), TEST(bad_shapes), TEST(bad_pointers_and_values))
+          TEST(finite_differences), TEST(finite_differences_mixed), TEST(finite_differences_large),
+          TEST(ridge_below_rounding), TEST(float32_agrees), TEST(permutation), TEST(symmetry), TEST(rescaling),
+          TEST(duplicated_rows), TEST(two_rows), TEST(constant_z), TEST(constant_y), TEST(constant_x),
+          TEST(nothing_at_all), TEST(wide_kernel), TEST(independent_and_not), TEST(dependent_through_y),
+          TEST(large_batch), TEST(second_call_allocates_nothing), TEST(out_of_memory), TEST(memory_limit),
+          TEST(bad_options), TEST(bad_shapes), TEST(bad_pointers_and_values))

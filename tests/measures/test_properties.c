@@ -501,6 +501,81 @@ static void regressions_far_from_zero(void **state) {
         }
 }
 
+/* Least squares has a constant in its span: T is the same wherever the columns lie, on the batch and on the one before,
+ * to the last digits. */
+static void least_squares_ignore_the_mean(void **state) {
+    static const double shifts[] = {0.0, 1073741824.0};
+    (void)state;
+    circe_context *context = test_context(0);
+    circe_workspace *workspace = test_workspace(context);
+    circe_gcm_options options;
+    circe_gcm_options_init(&options);
+    options.regression = CIRCE_GCM_LINEAR;
+    for (int before = 0; before < 2; before++) {
+        double value[2];
+        circe_mat grad[2];
+        for (int64_t s = 0; s < 2; s++) {
+            circe_mat x = on_a_grid(91, 2, shifts[s], CIRCE_FLOAT64), y = on_a_grid(92, 2, shifts[s], CIRCE_FLOAT64),
+                      z = on_a_grid(93, 2, shifts[s], CIRCE_FLOAT64);
+            circe_mat x_before = on_a_grid(94, 2, shifts[s], CIRCE_FLOAT64),
+                      y_before = on_a_grid(95, 2, shifts[s], CIRCE_FLOAT64);
+            options.previous_x = before ? &x_before : NULL;
+            options.previous_y = before ? &y_before : NULL;
+            grad[s] = test_zeros(40, 2, CIRCE_FLOAT64);
+            assert_ok(circe_measure_gcm(workspace, NULL, &x, &y, &z, &options, &value[s], &grad[s]));
+        }
+        assert_near(value[1], value[0], 1e-12, value[0]);
+        assert_mat_near(&grad[1], &grad[0], 1e-12);
+    }
+}
+
+/* ---- kernels that see next to nothing ---------------------------------------------------------------------------- */
+
+/* The U-statistic <G, K> by its definition, from Q off the diagonal. */
+static double exact_ustat(const circe_mat *Q, const circe_mat *K, double *size) {
+    int64_t n = Q->rows;
+    long double pairs = 0.0L, sums = 0.0L, all_q = 0.0L, all_k = 0.0L, N = (long double)n;
+    for (int64_t i = 0; i < n; i++) {
+        long double q = 0.0L, k = 0.0L;
+        for (int64_t j = 0; j < n; j++) {
+            if (j == i) continue;
+            long double here = (long double)test_lower(Q, i, j), other = (long double)test_at(K, i, j);
+            pairs += here * other;
+            q += here, k += other;
+        }
+        sums += q * k, all_q += q, all_k += k;
+    }
+    *size = (double)(pairs / (N * (N - 3.0L)));
+    return (double)((pairs - 2.0L / (N - 2.0L) * sums + all_q * all_k / ((N - 1.0L) * (N - 2.0L))) / (N * (N - 3.0L)));
+}
+
+/* k(y_i, y_j) is 1e-11 at most, beside a diagonal of 1 that is no part of the U-statistic. float32 knows the exponent
+ * of the kernel to 25 times its rounding. */
+static void narrow_kernels_keep_their_digits(void **state) {
+    static const circe_dtype dtypes[] = {CIRCE_FLOAT32, CIRCE_FLOAT64};
+    static const double tolerance[] = {1e-5, 1e-12}, ridge = 0.1;
+    (void)state;
+    circe_context *context = test_context(0);
+    circe_workspace *workspace = test_workspace(context);
+    circe_mat y = test_zeros(90, 1, CIRCE_FLOAT64), z = test_normal(96, 90, 1), x = test_normal(97, 90, 1);
+    for (int64_t i = 0; i < 90; i++) test_set(&y, i, 0, (double)i);
+    circe_kernel *kernel_x = test_kernel(context, "gaussian(1)");
+    circe_mat K = test_zeros(90, 90, CIRCE_FLOAT64), Q = test_zeros(90, 90, CIRCE_FLOAT64);
+    assert_ok(circe_gram(context, kernel_x, &x, &x, &K));
+    for (int64_t m = 0; m < COUNT(methods); m++) {
+        circe_cme_options options = test_options(methods[m], &ridge);
+        circe_cme *cme = test_fit(context, &y, &z, "gaussian(0.02)", "gaussian(1)", &options);
+        double size, value, wanted;
+        assert_ok(circe_witness_circe(workspace, cme, &y, &z, CIRCE_DEBIASED, &Q));
+        wanted = exact_ustat(&Q, &K, &size) * 90.0 * 89.0;
+        for (int64_t t = 0; t < COUNT(dtypes); t++) {
+            circe_mat narrow = test_copy(&x, dtypes[t]);
+            assert_ok(circe_measure_circe(workspace, cme, kernel_x, &narrow, &y, &z, CIRCE_USTAT, &value, NULL));
+            assert_near(value, wanted, tolerance[t], size * 90.0 * 89.0);
+        }
+    }
+}
+
 /* ---- float64 beside float32 -------------------------------------------------------------------------------------- */
 
 typedef struct narrowed {
@@ -552,7 +627,8 @@ static void float32_keeps_what_is_far_from_zero(void **state) {
     }
 }
 
-TEST_MAIN("properties", TEST(regressions_far_from_zero), TEST(float32_keeps_what_is_far_from_zero),
+TEST_MAIN("properties", TEST(regressions_far_from_zero), TEST(least_squares_ignore_the_mean),
+          TEST(narrow_kernels_keep_their_digits), TEST(float32_keeps_what_is_far_from_zero),
           TEST(centred_linear_kernels_ignore_the_mean), TEST(permutation), TEST(scaling), TEST(translation),
           TEST(gradient_sums_to_zero), TEST(constants_do_not_count), TEST(constant_x), TEST(residual_gram_is_psd),
           TEST(spectral_below_frobenius), TEST(float32_agrees), TEST(instruction_sets_agree), TEST(thread_counts_agree))
