@@ -98,7 +98,7 @@ static bool nothing_to_check(const circe__data *data) {
 
 /* Functions of y that all regressions share: the first are rough or additive, the second are products. */
 circe_status circe__views_make(const circe__data *data, circe__views *views) {
-    bool one = data->y.dim == 1;
+    bool one = circe__columns(data)->dim == 1;
     const circe__sight sight = {one ? CIRCE__ROUGH : CIRCE__ADDITIVE, 0, one ? 1.0 : 0.1, 0, 0.0};
     double left;
     *views = (circe__views){{{0}}};
@@ -124,7 +124,7 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
     own.parts &= CIRCE__KERNEL | CIRCE__SCORES | CIRCE__ROUGH | CIRCE__METRIC;
     if (own.parts == 0) own.parts = CIRCE__KERNEL;
     own.multiple = narrow > 0.0 ? narrow : narrower;
-    int count = data->faces == NULL ? 1 : data->y.dim > 1 ? 3 : 2;
+    int count = data->faces == NULL ? 1 : circe__columns(data)->dim > 1 ? 3 : 2;
     circe_status status = count > 1 && views->of[0].data == NULL ? circe__views_make(data, views) : CIRCE_OK;
     for (int k = 0; status == CIRCE_OK && k < count; k++) {
         circe__table F = {0};

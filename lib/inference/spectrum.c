@@ -98,12 +98,13 @@ circe_status circe__spectrum_make(const circe__data *data, const circe__sight *s
 
 /* Least squares on [1, y]: uses the scaled columns, without a ridge. */
 circe_status circe__spectrum_linear(const circe__data *data, circe__spectrum *spectrum) {
-    int64_t n = data->total, d = data->y.dim, kept = 0;
+    const circe__variable *y = circe__columns(data);
+    int64_t n = data->total, d = y->dim, kept = 0;
     circe__table F = {0};
     *spectrum = (circe__spectrum){.sight.parts = CIRCE__LINEAR};
     circe_status status = circe__table_new(data->context, n, d, &F);
     if (status != CIRCE_OK) return status;
-    if (d > 0) memcpy(F.data, data->y.points, (size_t)(n * d) * sizeof(double));
+    if (d > 0) memcpy(F.data, y->points, (size_t)(n * d) * sizeof(double));
     for (int64_t c = 0; c < d; c++) { /* largest element 1: no overflow, and all columns count alike */
         double largest = 0.0;
         for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(F.data[i * d + c]));

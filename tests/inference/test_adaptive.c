@@ -108,6 +108,43 @@ static void given_kernel(void **state) {
     circe_kernel_destroy(kernel);
 }
 
+/* Classes beside numbers of which one matters: with only the product of their kernels, kci rejected all such data sets.
+ * A name is no number, so other codes of the classes give the same answer. */
+static void classes_beside_numbers(void **state) {
+    (void)state;
+    circe_context *context = test_context(1);
+    const char *const texts[] = {"0:delta*1:gaussian*2:gaussian*3:gaussian", "0:delta*1-3:gaussian"};
+    int small = 0;
+    for (uint64_t set = 0; set < SETS; set++) {
+        int64_t n = 400;
+        circe_kernel *kernel = NULL;
+        circe_mat x = test_normal(500 + 3 * set, n, 1), y = test_normal(501 + 3 * set, n, 4),
+                  z = test_normal(502 + 3 * set, n, 1), other = test_normal(501 + 3 * set, n, 4);
+        for (int64_t i = 0; i < n; i++) {
+            const double codes[] = {0.0, 1.0, 2.0}, renamed[] = {7.0, -1.0, 0.5};
+            double mean = sin(2.0 * test_at(&y, i, 1)) + 0.5 * (double)(i % 3 == 1);
+            test_set(&y, i, 0, codes[i % 3]);
+            test_set(&other, i, 0, renamed[i % 3]);
+            test_set(&x, i, 0, mean + 0.3 * test_at(&x, i, 0));
+            test_set(&z, i, 0, mean + 0.3 * test_at(&z, i, 0));
+        }
+        assert_ok(circe_kernel_parse(context, texts[set % 2], &kernel));
+        circe_test_options options = options_of(CIRCE_TEST_KCI);
+        options.kernel_y = kernel;
+        circe_test_result r = run(context, &x, &y, &z, &options);
+        small += r.p_value <= 0.05;
+        options.method = CIRCE_TEST_GCM;
+        for (int regressor = CIRCE_REGRESSOR_KERNEL; regressor <= CIRCE_REGRESSOR_LINEAR; regressor++) {
+            options.regressor = (circe_test_regressor)regressor;
+            double p = run(context, &x, &y, &z, &options).p_value;
+            double again = run(context, &x, &other, &z, &options).p_value;
+            assert_true(fabs(p - again) <= 1e-6 * p); /* sums in another order */
+        }
+        circe_kernel_destroy(kernel);
+    }
+    assert_true(small < SETS);
+}
+
 /* x and z follow the same function of all columns, of which there are too few rows: said, if not mended. */
 static void misfit_is_said(void **state) {
     (void)state;
@@ -182,4 +219,4 @@ static void rcot_is_checked(void **state) {
 }
 
 TEST_MAIN("adaptive", TEST(weighted_and_projected), TEST(rcot_is_checked), TEST(levels), TEST(given_kernel),
-          TEST(misfit_is_said), TEST(jumps_in_two_columns))
+          TEST(classes_beside_numbers), TEST(misfit_is_said), TEST(jumps_in_two_columns))
