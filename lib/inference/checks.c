@@ -287,7 +287,7 @@ static double carried_in_column(const circe__variable *v, int64_t n, int64_t c) 
     return circe__carried_by(sum, squares);
 }
 
-static bool is_category(const circe__variable *v, int64_t c) {
+bool circe__is_category(const circe__variable *v, int64_t c) {
     for (int64_t f = 0; f < v->kernel->n_factors; f++) {
         const circe_kernel_factor *factor = &v->kernel->factors[f];
         int64_t end = factor->n_cols == -1 ? v->dim : factor->first_col + factor->n_cols;
@@ -306,7 +306,7 @@ static double least_in_columns(const circe__data *data, double least) {
     const circe__variable *variables[] = {&data->x, &data->y, &data->z};
     for (int k = 0; k < 3; k++)
         for (int64_t c = 0; c < variables[k]->dim; c++)
-            if (!is_category(variables[k], c)) least = fmin(least, carried_in_column(variables[k], data->n, c));
+            if (!circe__is_category(variables[k], c)) least = fmin(least, carried_in_column(variables[k], data->n, c));
     return least;
 }
 
@@ -451,6 +451,18 @@ static void judge_features(const circe_test_result *t, reasons *r) {
     }
 }
 
+/* Nothing was permuted, which alone is right for sums of so few products. */
+static void judge_classes(const circe__data *data, const circe_test_result *t, reasons *r) {
+    if (circe__too_rare(data, t))
+        object(r, CIRCE_TRUST_DOUBTFUL,
+               "the rarest values of x and of z are expected to meet in only %.2g rows, too few for this null "
+               "distribution; %s",
+               t->expected_count,
+               t->method == CIRCE_TEST_PCM || t->method == CIRCE_TEST_SPLITKCI
+                   ? "use kci or gcm"
+                   : "without weights, groups, time and auxiliary rows, rows are permuted instead");
+}
+
 /* Rare classes do not invalidate the p-value, but the test has little power for them. */
 static void note_classes(circe_test_result *t) {
     const double few = 5.0;
@@ -458,7 +470,7 @@ static void note_classes(circe_test_result *t) {
     if (!(t->expected_count < few) || t->rank_x == 0 || t->rank_z == 0) return;
     snprintf(
         t->verdict + used, sizeof t->verdict - used,
-        " The rarest classes of x and of z are expected to meet in only %.2g rows, so the test can see little of them.",
+        " The rarest values of x and of z are expected to meet in only %.2g rows, so the test can see little of them.",
         t->expected_count);
 }
 
@@ -468,11 +480,6 @@ static void judge_sizes(const circe_test_result *t, reasons *r) {
     if (t->blocks > 0 && t->blocks < 10)
         object(r, CIRCE_TRUST_DOUBTFUL, "there are only %lld %s, so the p-value rests on few signs",
                (long long)t->blocks, t->block_length > 0.0 ? "blocks" : "groups");
-    if (t->method == CIRCE_TEST_PCM && t->expected_count < 5.0)
-        object(r, CIRCE_TRUST_DOUBTFUL,
-               "the rarest classes of x and of z are expected to meet in only %.2g rows, too few for the normal "
-               "distribution; use kci or gcm",
-               t->expected_count);
     if (t->n_tested < 50)
         object(r, CIRCE_TRUST_DOUBTFUL, "there are only %lld rows, so the test misses weak dependence",
                (long long)t->n_tested);
@@ -495,6 +502,7 @@ void circe__verdict(const circe__data *data, circe_test_result *t) {
         judge_checks(t, &r);
         judge_misfit(t, &r);
         judge_features(t, &r);
+        judge_classes(data, t, &r);
     }
     judge_sizes(t, &r);
     t->trust = r.trust;

@@ -420,6 +420,12 @@ void circe__count_classes(const circe__data *data, circe_test_result *result);
 circe_status circe__permute_residuals(const circe__data *data, const circe__pair *pair, bool largest,
                                       circe_test_result *result);
 
+/* Whether a column has a delta kernel (checks.c). */
+bool circe__is_category(const circe__variable *v, int64_t c);
+
+/* Whether x and z have values so rare that the null in use does not hold (strata.c). */
+bool circe__too_rare(const circe__data *data, const circe_test_result *result);
+
 /* ---- moments.c -------------------------------------------------------------------------------------------------- */
 
 /* Mean and variance of that null: W_ij = (left_i . left_j) (noise_i . noise_j), trace and 2 |W|^2. Beyond `most` rows,
