@@ -82,7 +82,7 @@ static circe_status check_against(const circe__data *data, const circe__regresso
 }
 
 /* Categories alone have no narrower kernel. */
-static bool only_categories(const circe__variable *y) {
+bool circe__only_categories(const circe__variable *y) {
     for (int64_t f = 0; f < y->kernel->n_factors; f++)
         if (y->kernel->factors[f].kind != CIRCE_KERNEL_DELTA) return false;
     return true;
@@ -93,7 +93,7 @@ void circe__views_free(const circe_context *context, circe__views *views) {
 }
 
 static bool nothing_to_check(const circe__data *data) {
-    return data->y.dim == 0 || (data->by_value && circe__by_kernel(data)) || only_categories(&data->y);
+    return data->y.dim == 0 || (data->by_value && circe__by_kernel(data)) || circe__only_categories(&data->y);
 }
 
 /* Functions of y that all regressions share: the first are rough or additive, the second are products. */
@@ -116,9 +116,9 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
                                    const circe__table *noise, circe__views *views) {
     double least = 1.0, left, p, narrow = narrower * fmax(regressor->info.sigma2_multiple, 0.0);
     circe__sight own = regressor->spectrum->sight;
-    if (data->y.dim == 0) return CIRCE_OK; /* nothing to be free of */
-    if (nothing_to_check(data)) {
-        regressor->info.check_p = 1.0; /* one mean per value leaves nothing of y */
+    if (data->y.dim == 0) return CIRCE_OK;                         /* nothing to be free of */
+    if (nothing_to_check(data) && regressor->spectrum->rank > 0) { /* 0: the residuals are of random features (rcot) */
+        regressor->info.check_p = 1.0;                             /* one mean per value leaves nothing of y */
         return CIRCE_OK;
     }
     own.parts &= CIRCE__KERNEL | CIRCE__SCORES | CIRCE__ROUGH | CIRCE__METRIC;

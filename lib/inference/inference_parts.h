@@ -420,7 +420,8 @@ void circe__count_classes(const circe__data *data, circe_test_result *result);
 circe_status circe__permute_residuals(const circe__data *data, const circe__pair *pair, bool largest,
                                       circe_test_result *result);
 
-/* Whether a column has a delta kernel (checks.c). */
+/* Whether all columns have a delta kernel, or one has (checks.c). */
+bool circe__only_categories(const circe__variable *v);
 bool circe__is_category(const circe__variable *v, int64_t c);
 
 /* Whether x and z have values so rare that the null in use does not hold (strata.c). */

@@ -18,7 +18,8 @@ void circe__spectrum_free(const circe_context *context, circe__spectrum *spectru
 
 static int64_t most_rank(const circe__data *data) {
     if (data->options.max_rank > 0) return circe__min(data->options.max_rank, MOST_MAX_RANK);
-    return circe__min(circe__max(data->total / 4, LEAST_MAX_RANK), MOST_MAX_RANK);
+    int64_t share = circe__only_categories(&data->y) ? 2 : 4; /* no class resembles another that could stand for it */
+    return circe__min(circe__max(data->total / share, LEAST_MAX_RANK), MOST_MAX_RANK);
 }
 
 /* table := table V', V (rank, columns of the table). */
