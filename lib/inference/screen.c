@@ -18,7 +18,8 @@ enum {
     MOST_ADDITIVE_DIM = 40,
     MOST_PAIRED_DIM = 14,
     MOST_INTERACTING = 10,
-    MOST_SPLIT_DIM = 3 /* up to here a tree costs little beside the rest */
+    CHEAP_SPLIT_DIM = 3, /* up to here a tree costs little beside the rest */
+    MOST_SPLIT_DIM = 8
 };
 static const double SPLIT_DEGREES = 3.0;
 
@@ -174,6 +175,13 @@ static bool is_rough(const screening *s, int t) {
     return s->targets[t] != NULL && s->degrees[t] >= many * (double)s->data->total;
 }
 
+/* Whether it takes more degrees of freedom than a smooth function of few directions, a dozen or so at any n. Steps of
+ * many columns under much noise (classes of x and z) do, but far fewer than is_rough asks for. */
+static bool may_jump(const screening *s, int t) {
+    const double smooth = 25.0;
+    return s->targets[t] != NULL && s->data->y.dim <= MOST_SPLIT_DIM && s->degrees[t] >= smooth;
+}
+
 /* Whether it explains something, but little, as a kernel does of a product of columns. */
 static bool tells_little(const screening *s, int t) {
     return circe__columns(s->data)->dim > 3 && s->share[t] > 0.92 && s->share[t] < 0.99;
@@ -216,16 +224,19 @@ static circe_status consider_sums(screening *s, int t) {
     return status;
 }
 
-/* Tries jumps along columns and learned directions, if they are few: a smooth function takes many splits. */
+/* Tries jumps along columns and learned directions, if they are few: a smooth function takes many splits. The best so
+ * far may be narrow for the jumps' sake alone, so a wide kernel stands beside them too. */
 static circe_status consider_leaves(screening *s, int t) {
     enum { FEW_SPLITS = 6 };
     circe_status status = s->targets[t] == NULL ? CIRCE_OK : grow_tree(s, t);
     int64_t splits = s->data->faces->splits[t];
     if (status != CIRCE_OK || splits == 0 || splits > FEW_SPLITS) return status;
-    const circe__sight wide = {CIRCE__KERNEL | CIRCE__LEAVES, t, 1.0, 0, 0.0};
+    const circe__sight best = s->best[t];
+    const double width = best.parts == CIRCE__KERNEL ? 1.0 : 3.0;
+    const circe__sight wide = {CIRCE__KERNEL | CIRCE__LEAVES, t, width, 0, 0.0};
     status = consider_beside(s, t, CIRCE__LEAVES);
-    if (status != CIRCE_OK || s->best[t].parts != CIRCE__KERNEL || s->best[t].multiple >= wide.multiple) return status;
-    return consider(s, wide, t == 0, t == 1, fitted_degrees(s, wide.parts, t)); /* narrow for the jump's sake alone */
+    if (status != CIRCE_OK || (best.parts == CIRCE__KERNEL && best.multiple >= width)) return status;
+    return consider(s, wide, t == 0, t == 1, fitted_degrees(s, wide.parts, t));
 }
 
 /* If the best so far uses many degrees of freedom, also tries directions among products of columns. */
@@ -265,7 +276,7 @@ static circe_status side_costly(screening *s, int t, bool wrong) {
     circe_status status = CIRCE_OK;
     if (s->targets[t] != NULL && (d == 1 || wrong || is_rough(s, t)))
         status = consider_sums(s, t);
-    else if (s->data->y.dim <= MOST_SPLIT_DIM)
+    else if (s->data->y.dim <= CHEAP_SPLIT_DIM || may_jump(s, t))
         status = consider_leaves(s, t);
     return status == CIRCE_OK ? consider_interactions(s, t, wrong) : status;
 }

@@ -128,7 +128,7 @@ static int64_t grow(tree *t, double extra, double *error) {
     t->leaves[0] = (leaf){.first = 0, .n = n};
     best_split(t, &t->leaves[0]);
     for (int64_t s = 0; s <= most; s++) {
-        double free = 1.0 - (1.0 + extra + SPLIT_DEGREES * (double)s) / (double)n;
+        double free = 1.0 - (1.0 + extra + (SPLIT_DEGREES + log((double)t->dim)) * (double)s) / (double)n;
         int64_t k = 0;
         if (free > 0.1 && left / (free * free) < *error) {
             *error = left / (free * free);
