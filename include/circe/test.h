@@ -201,8 +201,8 @@ typedef struct circe_test_result {
     /* About how many standard deviations the errors of the two regressions could move the statistic. Estimated from
      * their degrees of freedom and from the similarity of the two fits. NaN: not checked. */
     double misfit;
-    /* If x and z are single columns with few values: the number of rows in which their rarest values are expected to
-     * meet. Below 5, the test says little about them. NaN for other columns. */
+    /* If x and z have columns with few values, or with one that most rows share: the number of rows in which their
+     * rarest values are expected to meet. Below 5, the test says little about them. NaN for other columns. */
     double expected_count;
     /* With groups or time: the number of groups or blocks of time that count as independent, and the length of a block
      * in times (0 for groups). */

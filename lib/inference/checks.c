@@ -82,7 +82,7 @@ static circe_status check_against(const circe__data *data, const circe__regresso
 }
 
 /* Categories alone have no narrower kernel. */
-static bool only_categories(const circe__variable *y) {
+bool circe__only_categories(const circe__variable *y) {
     for (int64_t f = 0; f < y->kernel->n_factors; f++)
         if (y->kernel->factors[f].kind != CIRCE_KERNEL_DELTA) return false;
     return true;
@@ -93,12 +93,12 @@ void circe__views_free(const circe_context *context, circe__views *views) {
 }
 
 static bool nothing_to_check(const circe__data *data) {
-    return data->y.dim == 0 || (data->by_value && circe__by_kernel(data)) || only_categories(&data->y);
+    return data->y.dim == 0 || (data->by_value && circe__by_kernel(data)) || circe__only_categories(&data->y);
 }
 
 /* Functions of y that all regressions share: the first are rough or additive, the second are products. */
 circe_status circe__views_make(const circe__data *data, circe__views *views) {
-    bool one = data->y.dim == 1;
+    bool one = circe__columns(data)->dim == 1;
     const circe__sight sight = {one ? CIRCE__ROUGH : CIRCE__ADDITIVE, 0, one ? 1.0 : 0.1, 0, 0.0};
     double left;
     *views = (circe__views){{{0}}};
@@ -116,15 +116,15 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
                                    const circe__table *noise, circe__views *views) {
     double least = 1.0, left, p, narrow = narrower * fmax(regressor->info.sigma2_multiple, 0.0);
     circe__sight own = regressor->spectrum->sight;
-    if (data->y.dim == 0) return CIRCE_OK; /* nothing to be free of */
-    if (nothing_to_check(data)) {
-        regressor->info.check_p = 1.0; /* one mean per value leaves nothing of y */
+    if (data->y.dim == 0) return CIRCE_OK;                         /* nothing to be free of */
+    if (nothing_to_check(data) && regressor->spectrum->rank > 0) { /* 0: the residuals are of random features (rcot) */
+        regressor->info.check_p = 1.0;                             /* one mean per value leaves nothing of y */
         return CIRCE_OK;
     }
     own.parts &= CIRCE__KERNEL | CIRCE__SCORES | CIRCE__ROUGH | CIRCE__METRIC;
     if (own.parts == 0) own.parts = CIRCE__KERNEL;
     own.multiple = narrow > 0.0 ? narrow : narrower;
-    int count = data->faces == NULL ? 1 : data->y.dim > 1 ? 3 : 2;
+    int count = data->faces == NULL ? 1 : circe__columns(data)->dim > 1 ? 3 : 2;
     circe_status status = count > 1 && views->of[0].data == NULL ? circe__views_make(data, views) : CIRCE_OK;
     for (int k = 0; status == CIRCE_OK && k < count; k++) {
         circe__table F = {0};
@@ -286,7 +286,7 @@ static double carried_in_column(const circe__variable *v, int64_t n, int64_t c) 
     return circe__carried_by(sum, squares);
 }
 
-static bool is_category(const circe__variable *v, int64_t c) {
+bool circe__is_category(const circe__variable *v, int64_t c) {
     for (int64_t f = 0; f < v->kernel->n_factors; f++) {
         const circe_kernel_factor *factor = &v->kernel->factors[f];
         int64_t end = factor->n_cols == -1 ? v->dim : factor->first_col + factor->n_cols;
@@ -305,7 +305,7 @@ static double least_in_columns(const circe__data *data, double least) {
     const circe__variable *variables[] = {&data->x, &data->y, &data->z};
     for (int k = 0; k < 3; k++)
         for (int64_t c = 0; c < variables[k]->dim; c++)
-            if (!is_category(variables[k], c)) least = fmin(least, carried_in_column(variables[k], data->n, c));
+            if (!circe__is_category(variables[k], c)) least = fmin(least, carried_in_column(variables[k], data->n, c));
     return least;
 }
 
@@ -425,9 +425,13 @@ static void judge_rows(const circe_test_result *t, double alpha, reasons *r) {
            fmax(1.0, t->effective_rows), (long long)t->n_tested, p);
 }
 
-static void judge_misfit(const circe_test_result *t, reasons *r) {
-    const double some = 0.8, much = 3.0;
-    if (isnan(t->misfit) || t->misfit < some) return;
+/* A misfit that is common among good fits moves a statistic a little: it may explain a p-value near alpha, but none far
+ * below. Of rejections of dependent data hardly one has both. */
+static void judge_misfit(const circe_test_result *t, double alpha, reasons *r) {
+    const double some = 0.55, more = 0.8, much = 3.0;
+    double least = t->draws > 0 ? 1.0 / (1.0 + (double)t->draws) : 0.0;
+    bool far_below = t->p_value < alpha / 50.0 || t->p_value <= least;
+    if (isnan(t->misfit) || t->misfit < (far_below ? more : some)) return;
     object(r, t->misfit < much ? CIRCE_TRUST_DOUBTFUL : CIRCE_TRUST_POOR,
            "the regressions on y use %.0f and %.0f degrees of freedom, and their errors together could move the "
            "statistic by %.1f standard deviations, so the p-value may be too small",
@@ -450,6 +454,18 @@ static void judge_features(const circe_test_result *t, reasons *r) {
     }
 }
 
+/* Nothing was permuted, which alone is right for sums of so few products. */
+static void judge_classes(const circe__data *data, const circe_test_result *t, reasons *r) {
+    if (circe__too_rare(data, t))
+        object(r, CIRCE_TRUST_DOUBTFUL,
+               "the rarest values of x and of z are expected to meet in only %.2g rows, too few for this null "
+               "distribution; %s",
+               t->expected_count,
+               t->method == CIRCE_TEST_PCM || t->method == CIRCE_TEST_SPLITKCI
+                   ? "use kci or gcm"
+                   : "without weights, groups, time and auxiliary rows, rows are permuted instead");
+}
+
 /* Rare classes do not invalidate the p-value, but the test has little power for them. */
 static void note_classes(circe_test_result *t) {
     const double few = 5.0;
@@ -457,7 +473,7 @@ static void note_classes(circe_test_result *t) {
     if (!(t->expected_count < few) || t->rank_x == 0 || t->rank_z == 0) return;
     snprintf(
         t->verdict + used, sizeof t->verdict - used,
-        " The rarest classes of x and of z are expected to meet in only %.2g rows, so the test can see little of them.",
+        " The rarest values of x and of z are expected to meet in only %.2g rows, so the test can see little of them.",
         t->expected_count);
 }
 
@@ -467,11 +483,6 @@ static void judge_sizes(const circe_test_result *t, reasons *r) {
     if (t->blocks > 0 && t->blocks < 10)
         object(r, CIRCE_TRUST_DOUBTFUL, "there are only %lld %s, so the p-value rests on few signs",
                (long long)t->blocks, t->block_length > 0.0 ? "blocks" : "groups");
-    if (t->method == CIRCE_TEST_PCM && t->expected_count < 5.0)
-        object(r, CIRCE_TRUST_DOUBTFUL,
-               "the rarest classes of x and of z are expected to meet in only %.2g rows, too few for the normal "
-               "distribution; use kci or gcm",
-               t->expected_count);
     if (t->n_tested < 50)
         object(r, CIRCE_TRUST_DOUBTFUL, "there are only %lld rows, so the test misses weak dependence",
                (long long)t->n_tested);
@@ -492,8 +503,9 @@ void circe__verdict(const circe__data *data, circe_test_result *t) {
     if (t->p_value <=
         data->options.alpha) { /* a misfit makes p-values too small: nothing to object to in a large one */
         judge_checks(t, &r);
-        judge_misfit(t, &r);
+        judge_misfit(t, data->options.alpha, &r);
         judge_features(t, &r);
+        judge_classes(data, t, &r);
     }
     judge_sizes(t, &r);
     t->trust = r.trust;

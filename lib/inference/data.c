@@ -380,6 +380,7 @@ circe_status circe__data_begin(circe_context *context, const circe_mat *x, const
     if (status == CIRCE_OK)
         status = take_variable(data, z, more_z, data->options.kernel_z, data->options.fitted_z, "z", &data->z);
     if (status == CIRCE_OK) status = count_values(data);
+    if (status == CIRCE_OK) status = circe__code_classes(data);
     if (status == CIRCE_OK) status = circe__faces_make(data, &data->faces);
     if (status == CIRCE_OK) status = circe__dependence_make(data);
     if (status != CIRCE_OK) circe__data_free(data);
@@ -398,6 +399,7 @@ void circe__data_free(circe__data *data) {
     circe__variable_free(data->context, &data->x);
     circe__variable_free(data->context, &data->y);
     circe__variable_free(data->context, &data->z);
+    circe__variable_free(data->context, &data->coded);
     circe__free(data->context, data->root);
     circe__free(data->context, data->unit);
     circe__free(data->context, data->row);
@@ -438,6 +440,7 @@ circe_status circe__data_rows_of_y(const circe__data *data, const int64_t *index
     circe_status status = CIRCE_ERR_MEMORY;
     if (subset->row != NULL && subset->root != NULL && subset->unit != NULL)
         status = circe__variable_subset(data, &data->y, index, n, &subset->y);
+    if (status == CIRCE_OK) status = circe__variable_subset(data, &data->coded, index, n, &subset->coded);
     if (status == CIRCE_OK) status = circe__faces_subset(data, index, n, &subset->faces);
     if (status == CIRCE_OK) status = circe__dependence_subset(data, index, n, &subset->dependence);
     double length = 0.0;

@@ -5,7 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ADDITIVE = 64, LEAST_COLUMN_RANK = 6, MOST_COLUMN_RANK = 24, MOST_POWERS = 6, MOST_PAIRED = 14 };
+enum {
+    MOST_ADDITIVE = 64,
+    LEAST_COLUMN_RANK = 6,
+    MOST_COLUMN_RANK = 24,
+    MOST_POWERS = 6,
+    MOST_PAIRED = 14,
+    MOST_CODED = 12
+};
 
 void circe__faces_free(const circe_context *context, circe__faces *faces) {
     if (faces == NULL) return;
@@ -31,26 +38,41 @@ circe_status circe__face_set(const circe__data *data, double *points, int64_t di
 
 /* Normal scores of every column, in the columns' units. */
 static circe_status scores_of(const circe__data *data, double **scores) {
-    int64_t rows = data->total, dim = data->y.dim;
+    const circe__variable *y = circe__columns(data);
+    int64_t rows = data->total, dim = y->dim;
     *scores = circe__alloc(data->context, rows * dim, sizeof **scores);
     if (*scores == NULL) return CIRCE_ERR_MEMORY;
-    circe_mat from = circe_mat_f64(data->y.points, rows, dim), to = circe_mat_f64(*scores, rows, dim);
+    circe_mat from = circe_mat_f64(y->points, rows, dim), to = circe_mat_f64(*scores, rows, dim);
     return circe_transform_columns(data->context, &from, CIRCE_TRANSFORM_NORMAL_SCORES, NULL, &to);
+}
+
+/* The views are free unless the caller chose a kernel; one of classes beside numbers, with free widths, says only which
+ * columns are which. */
+static bool may_choose(const circe__data *data) {
+    bool numbers = false, free = true;
+    if (data->options.kernel_y == NULL) return true;
+    for (int64_t f = 0; f < data->y.kernel->n_factors; f++) {
+        if (data->y.kernel->factors[f].kind == CIRCE_KERNEL_DELTA) continue;
+        numbers = true;
+        free = free && data->y.kernel->factors[f].kind == CIRCE_KERNEL_GAUSSIAN && data->y.free[f];
+    }
+    return data->coded.dim > 0 && data->coded.dim <= MOST_CODED && numbers && free;
 }
 
 circe_status circe__faces_make(const circe__data *data, circe__faces **faces) {
     double *scores = NULL, *again = NULL;
     *faces = NULL;
-    if (data->y.dim == 0 || data->by_value || data->options.kernel_y != NULL || data->y.constant) return CIRCE_OK;
+    if (data->y.dim == 0 || data->by_value || data->y.constant || !may_choose(data)) return CIRCE_OK;
+    const int64_t dim = circe__columns(data)->dim;
     *faces = circe__calloc(data->context, 1, sizeof **faces);
     circe_status status = *faces == NULL ? CIRCE_ERR_MEMORY : scores_of(data, &scores);
-    if (status == CIRCE_OK && data->y.dim == 1) { /* the rough face exists for one column only */
+    if (status == CIRCE_OK && dim == 1) { /* the rough face exists for one column only */
         again = circe__alloc(data->context, data->total, sizeof *again);
         status = again == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     }
     if (again != NULL) memcpy(again, scores, (size_t)data->total * sizeof *again);
     if (status == CIRCE_OK) {
-        status = circe__face_set(data, scores, data->y.dim, CIRCE_KERNEL_GAUSSIAN, &(*faces)->scores);
+        status = circe__face_set(data, scores, dim, CIRCE_KERNEL_GAUSSIAN, &(*faces)->scores);
         scores = NULL;
     }
     if (status == CIRCE_OK && again != NULL) {
@@ -159,10 +181,11 @@ static circe_status additive_features(const circe__data *data, double multiple, 
 /* Adds y's own columns, so that the regression still uses directions that the metric missed, to first order. */
 static circe_status linear_beside(const circe__data *data, circe__table *features) {
     circe__table linear = {0};
-    int64_t n = data->total, d = data->y.dim;
+    const circe__variable *y = circe__columns(data);
+    int64_t n = data->total, d = y->dim;
     circe_status status = circe__table_new(data->context, n, d, &linear);
     if (status != CIRCE_OK) return status;
-    memcpy(linear.data, data->y.points, (size_t)(n * d) * sizeof(double));
+    memcpy(linear.data, y->points, (size_t)(n * d) * sizeof(double));
     return beside(data, features, &linear, 1.0 / sqrt((double)d));
 }
 
@@ -175,7 +198,7 @@ static circe_status leaves_beside(const circe__data *data, int side, circe__tabl
 
 /* Square-free monomials of order 2 and more of up to MOST_POWERS columns, pairs of up to MOST_PAIRED. */
 circe_status circe__products(const circe__data *data, circe__table *out) {
-    const circe__variable *y = &data->y;
+    const circe__variable *y = circe__columns(data);
     int64_t d = y->dim, n = data->total, at = 0;
     int64_t columns = d < 2 || d > MOST_PAIRED ? 0 : d <= MOST_POWERS ? (1 << d) - 1 - d : d * (d - 1) / 2;
     circe_status status = circe__table_new(data->context, n, columns, out);

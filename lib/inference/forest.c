@@ -19,6 +19,7 @@ typedef struct entry {
 
 typedef struct forest {
     const circe__data *data;
+    const circe__variable *y;
     const circe__table *target; /* (n, q), not weighted */
     int64_t n, d, q, tried;
     double *sums;    /* (PARTS, n, q): predictions of rows out of bag */
@@ -58,7 +59,7 @@ static void try_column(growing *g, int64_t first, int64_t end, int64_t c, place 
     const forest *f = g->f;
     int64_t n = end - first, q = f->q;
     for (int64_t i = 0; i < n; i++)
-        g->sorted[i] = (entry){f->data->y.points[g->bag[first + i] * f->d + c], g->bag[first + i]};
+        g->sorted[i] = (entry){f->y->points[g->bag[first + i] * f->d + c], g->bag[first + i]};
     qsort(g->sorted, (size_t)n, sizeof *g->sorted, by_value);
     memset(g->below, 0, (size_t)q * sizeof *g->below);
     for (int64_t i = 0; i + LEAST_LEAF < n; i++) {
@@ -79,7 +80,7 @@ static void try_column(growing *g, int64_t first, int64_t end, int64_t c, place 
 static int64_t divide(const forest *f, int64_t *rows, int64_t n, const place *at) {
     int64_t low = 0;
     for (int64_t i = 0; i < n; i++)
-        if (f->data->y.points[rows[i] * f->d + at->column] <= at->value) {
+        if (f->y->points[rows[i] * f->d + at->column] <= at->value) {
             int64_t held = rows[low];
             rows[low++] = rows[i];
             rows[i] = held;
@@ -176,7 +177,8 @@ circe_status circe__forest_residual(const circe__data *data, circe__table *targe
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "a forest takes at most %d columns of x or z; there are %lld",
                           MOST_COLUMNS, (long long)q);
     circe__table plain = {0};
-    forest f = {.data = data, .target = &plain, .n = n, .d = data->y.dim, .q = q, .tried = (data->y.dim + 2) / 3};
+    const circe__variable *y = circe__columns(data);
+    forest f = {.data = data, .y = y, .target = &plain, .n = n, .d = y->dim, .q = q, .tried = (y->dim + 2) / 3};
     f.sums = circe__calloc(context, PARTS * n * q, sizeof *f.sums);
     f.counts = circe__calloc(context, PARTS * n, sizeof *f.counts);
     planting p = {&f, circe__alloc(context, PARTS * 2 * n, sizeof *p.rows),

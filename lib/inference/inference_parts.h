@@ -77,9 +77,10 @@ typedef struct circe__data {
     int64_t n;                  /* of positive weight */
     int64_t total;              /* with auxiliary rows of (y, z), which come last */
     circe__variable x, y, z;
-    double *root;        /* (total): roots of the weights, whose mean is 1; auxiliary rows weigh 1 */
-    double *unit;        /* (total): root over its length */
-    int64_t *row;        /* (n): which of the given rows */
+    circe__variable coded; /* y's columns as numbers if some are classes (code.c); otherwise dim 0 */
+    double *root;          /* (total): roots of the weights, whose mean is 1; auxiliary rows weigh 1 */
+    double *unit;          /* (total): root over its length */
+    int64_t *row;          /* (n): which of the given rows */
     bool by_value;       /* y has few values with many rows each: regressions on it go value by value (regression.c) */
     circe__faces *faces; /* owned; NULL: y's kernel is the only one */
     circe__dependence *dependence; /* owned; NULL: rows are independent */
@@ -91,6 +92,14 @@ typedef struct circe__data {
 circe_status circe__data_begin(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
                                const circe_test_options *options, circe__data *data);
 void circe__data_free(circe__data *data);
+
+/* data->coded of a y that has classes by its kernel (code.c). */
+circe_status circe__code_classes(circe__data *data);
+
+/* y's columns for whatever takes them as numbers: lines, products, splits, signs. */
+static inline const circe__variable *circe__columns(const circe__data *data) {
+    return data->coded.dim > 0 ? &data->coded : &data->y;
+}
 
 /* A copy of y's kernel with its free widths multiplied. The caller frees it. */
 circe_status circe__scaled_kernel(const circe__data *data, const circe__variable *variable, double multiple,
@@ -410,6 +419,13 @@ circe_status circe__permute_within_y(const circe__data *data, const circe__pair 
 void circe__count_classes(const circe__data *data, circe_test_result *result);
 circe_status circe__permute_residuals(const circe__data *data, const circe__pair *pair, bool largest,
                                       circe_test_result *result);
+
+/* Whether all columns have a delta kernel, or one has (checks.c). */
+bool circe__only_categories(const circe__variable *v);
+bool circe__is_category(const circe__variable *v, int64_t c);
+
+/* Whether x and z have values so rare that the null in use does not hold (strata.c). */
+bool circe__too_rare(const circe__data *data, const circe_test_result *result);
 
 /* ---- moments.c -------------------------------------------------------------------------------------------------- */
 

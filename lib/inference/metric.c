@@ -268,7 +268,7 @@ static circe_status prepare(const circe__data *data, const circe__table *columns
         circe_random_subset((circe_random){data->options.seed, CIRCE__STREAM_ROWS}, target->rows, m, index);
         status = circe__data_rows_of_y(data, index, m, &w->part);
     }
-    w->n_pivots = circe__min(d > data->y.dim ? MOST_RANK : MOST_RANK / 2, m / 4);
+    w->n_pivots = circe__min(d > circe__columns(data)->dim ? MOST_RANK : MOST_RANK / 2, m / 4);
     circe_random_subset((circe_random){data->options.seed, CIRCE__STREAM_HALVES}, m, w->n_pivots, w->pivots);
     if (status == CIRCE_OK) status = circe__table_rows(context, target, index, m, &w->target);
     if (status == CIRCE_OK) status = circe__compress(&w->part, &w->target, NULL, COLUMNS, &lost);
@@ -285,7 +285,8 @@ static circe_status prepare(const circe__data *data, const circe__table *columns
 static circe_status columns_of(const circe__data *data, bool products, int side, circe__table *columns) {
     circe__table more = {0}, none = {0};
     const circe__table *steps = products ? &data->faces->steps[side] : &none;
-    int64_t n = data->total, d = data->y.dim;
+    const circe__variable *y = circe__columns(data);
+    int64_t n = data->total, d = y->dim;
     circe_status status = products ? circe__products(data, &more) : circe__table_new(data->context, n, 0, &more);
     if (status == CIRCE_OK && more.cols > 0) {
         circe_mat mat = circe_mat_f64(more.data, n, more.cols);
@@ -294,7 +295,7 @@ static circe_status columns_of(const circe__data *data, bool products, int side,
     if (status == CIRCE_OK) status = circe__table_new(data->context, n, d + more.cols + steps->cols, columns);
     for (int64_t i = 0; status == CIRCE_OK && i < n; i++) {
         double *row = columns->data + i * columns->cols;
-        memcpy(row, data->y.points + i * d, (size_t)d * sizeof *row);
+        memcpy(row, y->points + i * d, (size_t)d * sizeof *row);
         if (more.cols > 0) memcpy(row + d, more.data + i * more.cols, (size_t)more.cols * sizeof *row);
         for (int64_t k = 0; k < steps->cols; k++) row[d + more.cols + k] = steps->data[i * steps->cols + k];
     }
@@ -344,7 +345,8 @@ circe_status circe__metric_learn(const circe__data *data, const circe__table *co
         data->faces->metric[t].dim = 0;
         if (targets[t]->rows >= LEAST_ROWS && targets[t]->cols > 0) any = t;
     }
-    if (data->y.dim < 2 || data->y.dim > MOST_DIM || any < 0) return CIRCE_OK;
+    const int64_t dim = circe__columns(data)->dim;
+    if (dim < 2 || dim > MOST_DIM || any < 0) return CIRCE_OK;
     circe_status status = columns_of(data, products, any, &columns);
     for (int t = 0; status == CIRCE_OK && t < 2; t++) {
         if (targets[t] == NULL || targets[t]->rows < LEAST_ROWS || targets[t]->cols == 0) continue;

@@ -168,8 +168,9 @@ static circe_status left_remaining(const circe__data *data, const circe__table *
 
 /* The places where the signs of a weighted covariance change: quantiles of a column of y. */
 static double quantile(const circe__data *data, int64_t column, double share, double *scratch) {
-    int64_t n = data->n, d = data->y.dim;
-    for (int64_t i = 0; i < n; i++) scratch[i] = data->y.points[i * d + column];
+    const circe__variable *y = circe__columns(data);
+    int64_t n = data->n, d = y->dim;
+    for (int64_t i = 0; i < n; i++) scratch[i] = y->points[i * d + column];
     qsort(scratch, (size_t)n, sizeof *scratch, circe__ascending);
     return scratch[circe__min((int64_t)(share * (double)n), n - 1)];
 }
@@ -177,7 +178,8 @@ static double quantile(const circe__data *data, int64_t column, double share, do
 /* left (n, p) := [left, left times sign(y_c - q) for every column c and quantile q]. */
 static circe_status weigh_along_y(const circe__data *data, circe__table *left) {
     enum { MOST_WEIGHTS = 64, MOST_PLACES = 7 };
-    int64_t d = circe__min(data->y.dim, MOST_WEIGHTS), n = left->rows, p = left->cols;
+    const circe__variable *y = circe__columns(data);
+    int64_t d = circe__min(y->dim, MOST_WEIGHTS), n = left->rows, p = left->cols;
     int64_t places = d == 0 ? 0 : circe__max(1, circe__min(MOST_PLACES, MOST_WEIGHTS / d)), all = 1 + d * places;
     circe__table out = {0};
     double *scratch = circe__alloc(data->context, data->n, sizeof *scratch);
@@ -188,7 +190,7 @@ static circe_status weigh_along_y(const circe__data *data, circe__table *left) {
         int64_t c = (w - 1) / places, k = (w - 1) % places;
         double at = quantile(data, c, (double)(k + 1) / (double)(places + 1), scratch);
         for (int64_t i = 0; i < n; i++) {
-            double sign = data->y.points[i * data->y.dim + c] > at ? 1.0 : -1.0;
+            double sign = y->points[i * y->dim + c] > at ? 1.0 : -1.0;
             for (int64_t a = 0; a < p; a++) out.data[i * out.cols + w * p + a] = sign * left->data[i * p + a];
         }
     }

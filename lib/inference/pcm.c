@@ -22,20 +22,21 @@ enum { MOST_COLUMNS = 16, LEAST_HALF = 20 };
 
 /* Columns of y and z side by side, as the y of a data set without x and z. */
 static circe_status joint_data(const circe__data *data, circe__data *joint) {
-    int64_t n = data->n, dim = data->y.dim + data->z.dim, *all = circe__alloc(data->context, n, sizeof *all);
+    const circe__variable *y = circe__columns(data);
+    int64_t n = data->n, dim = y->dim + data->z.dim, *all = circe__alloc(data->context, n, sizeof *all);
     double *points = circe__alloc(data->context, n * dim, sizeof *points);
     circe_status status = all == NULL || points == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int64_t i = 0; status == CIRCE_OK && i < n; i++) {
         all[i] = i;
-        if (data->y.dim > 0)
-            memcpy(points + i * dim, data->y.points + i * data->y.dim, (size_t)data->y.dim * sizeof *points);
-        memcpy(points + i * dim + data->y.dim, data->z.points + i * data->z.dim, (size_t)data->z.dim * sizeof *points);
+        if (y->dim > 0) memcpy(points + i * dim, y->points + i * y->dim, (size_t)y->dim * sizeof *points);
+        memcpy(points + i * dim + y->dim, data->z.points + i * data->z.dim, (size_t)data->z.dim * sizeof *points);
     }
     if (status == CIRCE_OK) status = circe__data_rows_of_y(data, all, n, joint);
     if (status == CIRCE_OK) {
         circe__faces_free(data->context, joint->faces);
         joint->faces = NULL;
         joint->by_value = false;
+        circe__variable_free(data->context, &joint->coded);
         circe__standardize(points, n, n, dim);
         status = circe__face_set(data, points, dim, CIRCE_KERNEL_GAUSSIAN, &joint->y);
         points = NULL;

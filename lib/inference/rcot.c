@@ -1,16 +1,18 @@
 /* RCoT: a few random Fourier features of x against a few of z (Strobl, Zhang and Visweswaran 2019), both regressed on
  * y.
  *
- * Up to ADAPTIVE_ROWS rows, the regressions choose how they see y as those of kci do (screen.c), and the rest is
- * pair.c. Beyond that, and if y's kernel or its number of features is given, y has random features as well, and memory
- * does not grow with n (rcot_rows.c). */
+ * Up to ADAPTIVE_ROWS rows, the regressions are those of kci (screen.c), and the rest is pair.c. Beyond that, and if
+ * y's kernel of numbers or its number of features is given, y has random features as well, and memory does not grow
+ * with n (rcot_rows.c). A hundred random features do not tell a hundred classes apart, so classes go the first way if
+ * they can.
+ */
 #include "inference/dependence.h"
 #include "inference/faces.h"
 #include "inference/fourier.h"
 #include "inference/memory.h"
 
 /* Stores the features of all rows: memory grows with n here, so these limits fit any machine. */
-enum { PAIR_ROWS = 200000, ADAPTIVE_ROWS = 20000 };
+enum { PAIR_ROWS = 200000, ADAPTIVE_ROWS = 20000, MIXED_ROWS = 5000 };
 
 /* table (n, features): a variable's features, about their means. */
 static circe_status fourier_table(const circe__data *data, const circe__variable *v, int64_t features, uint64_t stream,
@@ -67,16 +69,21 @@ static circe_status test_pair(const circe__data *data, circe_test_result *result
     return status;
 }
 
+static bool is_adaptive(const circe__data *data) {
+    if (data->options.features_y > 0 || data->n > ADAPTIVE_ROWS) return false;
+    if (data->faces != NULL || data->by_value) return true;
+    return data->coded.dim > 0 && (data->n <= MIXED_ROWS || circe__only_categories(&data->y)); /* widths take time */
+}
+
 circe_status circe__test_rcot(const circe__data *data, circe_test_result *result) {
     const circe_test_options *o = &data->options;
     if (data->x.constant || data->z.constant) {
         result->null = o->null == CIRCE_NULL_GAMMA ? CIRCE_NULL_GAMMA : CIRCE_NULL_SPECTRAL;
         return CIRCE_OK; /* statistic 0, p-value 1 */
     }
-    bool adaptive = data->faces != NULL && o->features_y == 0 && data->n <= ADAPTIVE_ROWS;
     if (data->dependence != NULL && data->n > PAIR_ROWS)
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "rcot with groups or time takes at most %d rows", PAIR_ROWS);
-    if (adaptive || data->dependence != NULL || (circe__may_permute(data) && data->n <= PAIR_ROWS))
+    if (is_adaptive(data) || data->dependence != NULL || (circe__may_permute(data) && data->n <= PAIR_ROWS))
         return test_pair(data, result);
     if (o->null == CIRCE_NULL_PERMUTATION)
         return circe_fail(CIRCE_ERR_UNSUPPORTED,

@@ -18,7 +18,8 @@ enum {
     MOST_ADDITIVE_DIM = 40,
     MOST_PAIRED_DIM = 14,
     MOST_INTERACTING = 10,
-    MOST_SPLIT_DIM = 3 /* up to here a tree costs little beside the rest */
+    CHEAP_SPLIT_DIM = 3, /* up to here a tree costs little beside the rest */
+    MOST_SPLIT_DIM = 8
 };
 static const double SPLIT_DEGREES = 3.0;
 
@@ -35,7 +36,7 @@ typedef struct screening {
 } screening;
 
 static int64_t rank_of(const circe__data *data) {
-    return data->y.dim > 1 ? RANK : circe__min(circe__max(data->total / 8, RANK), MOST_RANK);
+    return circe__columns(data)->dim > 1 ? RANK : circe__min(circe__max(data->total / 8, RANK), MOST_RANK);
 }
 
 /* A candidate for the sides whose flag is set. */
@@ -68,8 +69,8 @@ static circe_status consider(screening *s, circe__sight sight, bool of_x, bool o
 
 /* Whether a column of y is far from its scores: below .97 of correlation (uniform .977, lognormal .76). */
 static bool is_skewed(const circe__data *data) {
-    const double *y = data->y.points, *scores = data->faces->scores.points;
-    int64_t n = data->total, d = data->y.dim;
+    const double *y = circe__columns(data)->points, *scores = data->faces->scores.points;
+    int64_t n = data->total, d = circe__columns(data)->dim;
     for (int64_t c = 0; c < d; c++) {
         double my = 0.0, ms = 0.0, yy = 0.0, ss = 0.0, ys = 0.0;
         for (int64_t i = 0; i < n; i++) {
@@ -160,7 +161,8 @@ static circe_status consider_additive(screening *s, int t) {
     own.least[t] = HUGE_VAL;
     for (int k = 0; status == CIRCE_OK && k < 3; k++)
         status = consider(&own, (circe__sight){CIRCE__ADDITIVE, t, width[k], 0, 0.0}, t == 0, t == 1, 0.0);
-    if (status == CIRCE_OK && s->data->y.dim <= MOST_PAIRED_DIM) status = consider_beside(&own, t, CIRCE__PRODUCTS);
+    if (status == CIRCE_OK && circe__columns(s->data)->dim <= MOST_PAIRED_DIM)
+        status = consider_beside(&own, t, CIRCE__PRODUCTS);
     if (status == CIRCE_OK && s->data->faces->splits[t] > 0) status = consider_beside(&own, t, CIRCE__LEAVES);
     own.share[t] = s->share[t];
     take_better(s, &own, t);
@@ -173,16 +175,23 @@ static bool is_rough(const screening *s, int t) {
     return s->targets[t] != NULL && s->degrees[t] >= many * (double)s->data->total;
 }
 
+/* Whether it takes more degrees of freedom than a smooth function of few directions, a dozen or so at any n. Steps of
+ * many columns under much noise (classes of x and z) do, but far fewer than is_rough asks for. */
+static bool may_jump(const screening *s, int t) {
+    const double smooth = 25.0;
+    return s->targets[t] != NULL && s->data->y.dim <= MOST_SPLIT_DIM && s->degrees[t] >= smooth;
+}
+
 /* Whether it explains something, but little, as a kernel does of a product of columns. */
 static bool tells_little(const screening *s, int t) {
-    return s->data->y.dim > 3 && s->share[t] > 0.92 && s->share[t] < 0.99;
+    return circe__columns(s->data)->dim > 3 && s->share[t] > 0.92 && s->share[t] < 0.99;
 }
 
 /* wrong[t]: whether it is worse than a sum of functions of one column each, and products. */
 static circe_status compare_simple(const screening *s, bool wrong[2]) {
     const double clearly = 0.97;
     screening own = *s;
-    int64_t d = s->data->y.dim;
+    int64_t d = circe__columns(s->data)->dim;
     circe_status status = CIRCE_OK;
     own.least[0] = own.least[1] = HUGE_VAL;
     wrong[0] = wrong[1] = false;
@@ -206,7 +215,7 @@ static circe_status grow_tree(screening *s, int t) {
 
 /* Tries the costly candidates, for a side that needs them. */
 static circe_status consider_sums(screening *s, int t) {
-    int64_t d = s->data->y.dim;
+    int64_t d = circe__columns(s->data)->dim;
     circe_status status = grow_tree(s, t);
     if (status == CIRCE_OK && d > 1 && d <= MOST_ADDITIVE_DIM) status = consider_beside(s, t, CIRCE__ADDITIVE);
     if (status == CIRCE_OK && d > 1 && d <= MOST_PAIRED_DIM) status = consider_beside(s, t, CIRCE__PRODUCTS);
@@ -215,19 +224,26 @@ static circe_status consider_sums(screening *s, int t) {
     return status;
 }
 
-/* Tries jumps along columns and learned directions, if they are few: a smooth function takes many splits. */
+/* Tries jumps along columns and learned directions, if they are few: a smooth function takes many splits. The best so
+ * far may be narrow for the jumps' sake alone, so a wide kernel stands beside them too. */
 static circe_status consider_leaves(screening *s, int t) {
-    enum { FEW_SPLITS = 4 };
+    enum { FEW_SPLITS = 6 };
     circe_status status = s->targets[t] == NULL ? CIRCE_OK : grow_tree(s, t);
     int64_t splits = s->data->faces->splits[t];
-    return status == CIRCE_OK && splits > 0 && splits <= FEW_SPLITS ? consider_beside(s, t, CIRCE__LEAVES) : status;
+    if (status != CIRCE_OK || splits == 0 || splits > FEW_SPLITS) return status;
+    const circe__sight best = s->best[t];
+    const double width = best.parts == CIRCE__KERNEL ? 1.0 : 3.0;
+    const circe__sight wide = {CIRCE__KERNEL | CIRCE__LEAVES, t, width, 0, 0.0};
+    status = consider_beside(s, t, CIRCE__LEAVES);
+    if (status != CIRCE_OK || (best.parts == CIRCE__KERNEL && best.multiple >= width)) return status;
+    return consider(s, wide, t == 0, t == 1, fitted_degrees(s, wide.parts, t));
 }
 
 /* If the best so far uses many degrees of freedom, also tries directions among products of columns. */
 static circe_status consider_interactions(screening *s, int t, bool wrong) {
     circe__variable *face = &s->all->faces->metric[t], before = *face;
     circe__sight best = s->best[t];
-    if (s->data->y.dim < 2 || s->data->y.dim > MOST_INTERACTING || s->targets[t] == NULL ||
+    if (circe__columns(s->data)->dim < 2 || circe__columns(s->data)->dim > MOST_INTERACTING || s->targets[t] == NULL ||
         !(wrong || is_rough(s, t) || tells_little(s, t)))
         return CIRCE_OK;
     *face = (circe__variable){0};
@@ -242,7 +258,8 @@ static circe_status consider_interactions(screening *s, int t, bool wrong) {
     bool better = best.parts != s->best[t].parts || best.multiple != s->best[t].multiple;
     circe__variable_free(s->all->context, better ? &before : face);
     if (!better) *face = before;
-    bool again = better && s->data->y.dim > 2; /* tree.c says why two columns have no jumps along products */
+    bool again =
+        better && circe__columns(s->data)->dim > 2; /* tree.c says why two columns have no jumps along products */
     return status == CIRCE_OK && again ? consider_leaves(s, t) : status;
 }
 
@@ -255,11 +272,11 @@ static circe_status side_metric(screening *s, int t, bool wrong) {
 }
 
 static circe_status side_costly(screening *s, int t, bool wrong) {
-    int64_t d = s->data->y.dim;
+    int64_t d = circe__columns(s->data)->dim;
     circe_status status = CIRCE_OK;
     if (s->targets[t] != NULL && (d == 1 || wrong || is_rough(s, t)))
         status = consider_sums(s, t);
-    else if (d <= MOST_SPLIT_DIM)
+    else if (s->data->y.dim <= CHEAP_SPLIT_DIM || may_jump(s, t))
         status = consider_leaves(s, t);
     return status == CIRCE_OK ? consider_interactions(s, t, wrong) : status;
 }
@@ -287,7 +304,7 @@ static circe_status both_sides(screening *s, side_fn *run, const bool wrong[2]) 
 static circe_status consider_all(screening *s) {
     const double rough[] = {0.1, 1.0, 10.0};
     const circe_test_options *o = &s->data->options;
-    int64_t d = s->data->y.dim, first = 0;
+    int64_t d = circe__columns(s->data)->dim, first = 0;
     while (d > 2 && first + 1 < o->n_width && o->width[first] < 0.1)
         first++; /* narrower ones reach no neighbour there */
     const unsigned kernels[] = {CIRCE__KERNEL, CIRCE__SCORES};

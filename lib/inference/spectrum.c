@@ -18,7 +18,8 @@ void circe__spectrum_free(const circe_context *context, circe__spectrum *spectru
 
 static int64_t most_rank(const circe__data *data) {
     if (data->options.max_rank > 0) return circe__min(data->options.max_rank, MOST_MAX_RANK);
-    return circe__min(circe__max(data->total / 4, LEAST_MAX_RANK), MOST_MAX_RANK);
+    int64_t share = circe__only_categories(&data->y) ? 2 : 4; /* no class resembles another that could stand for it */
+    return circe__min(circe__max(data->total / share, LEAST_MAX_RANK), MOST_MAX_RANK);
 }
 
 /* table := table V', V (rank, columns of the table). */
@@ -98,12 +99,13 @@ circe_status circe__spectrum_make(const circe__data *data, const circe__sight *s
 
 /* Least squares on [1, y]: uses the scaled columns, without a ridge. */
 circe_status circe__spectrum_linear(const circe__data *data, circe__spectrum *spectrum) {
-    int64_t n = data->total, d = data->y.dim, kept = 0;
+    const circe__variable *y = circe__columns(data);
+    int64_t n = data->total, d = y->dim, kept = 0;
     circe__table F = {0};
     *spectrum = (circe__spectrum){.sight.parts = CIRCE__LINEAR};
     circe_status status = circe__table_new(data->context, n, d, &F);
     if (status != CIRCE_OK) return status;
-    if (d > 0) memcpy(F.data, data->y.points, (size_t)(n * d) * sizeof(double));
+    if (d > 0) memcpy(F.data, y->points, (size_t)(n * d) * sizeof(double));
     for (int64_t c = 0; c < d; c++) { /* largest element 1: no overflow, and all columns count alike */
         double largest = 0.0;
         for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(F.data[i * d + c]));

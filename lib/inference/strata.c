@@ -234,34 +234,77 @@ circe_status circe__permute_within_y(const circe__data *data, const circe__pair 
 
 /* ---- rare classes of x and z ------------------------------------------------------------------------------------- */
 
-/* The share of rows with the rarest value, for a variable of one column with few values; otherwise 1. */
-static double rarest(const circe__variable *v, int64_t n) {
+/* Expected rows with both of the rarest classes below which no limit theorem helps. */
+static const double few = 5.0;
+
+/* The number of rows that have another value than the one that more than half of them share; n if there is none. */
+static int64_t off_majority(const circe__variable *v, int64_t n, int64_t c) {
+    double candidate = 0.0;
+    int64_t votes = 0, off = 0;
+    for (int64_t i = 0; i < n; i++) { /* pairs of unequal values cancel: a majority survives */
+        double value = v->points[i * v->dim + c];
+        if (votes == 0) candidate = value;
+        votes += value == candidate ? 1 : -1;
+    }
+    for (int64_t i = 0; i < n; i++) off += v->points[i * v->dim + c] != candidate;
+    return 2 * off < n ? off : n;
+}
+
+/* The rows of the rarest of a column's values; n if it has more than a few. */
+static int64_t rarest_value(const circe__variable *v, int64_t n, int64_t c) {
     enum { MOST = 10 };
     double values[MOST];
-    int64_t k = v->dim == 1 ? count_column(v, n, 0, MOST, values) : MOST + 1, least = n;
+    int64_t k = count_column(v, n, c, MOST, values), least = n;
     for (int64_t a = 0; k <= MOST && a < k; a++) {
         int64_t count = 0;
-        for (int64_t i = 0; i < n; i++) count += v->points[i] == values[a];
+        for (int64_t i = 0; i < n; i++) count += v->points[i * v->dim + c] == values[a];
         least = circe__min(least, count);
+    }
+    return least;
+}
+
+/* The share of rows with the rarest value of x or z, in the column where it is least: of a column with few values, or
+ * beside the value that most rows share (amounts that are mostly 0). `numbers_too`: rare values of numbers that have no
+ * majority count as well, such as the largest of few counts; the usual nulls stand these. 1: no rare values. */
+static double rarest(const circe__variable *v, int64_t n, bool numbers_too) {
+    int64_t least = n;
+    for (int64_t c = 0; c < v->dim; c++) {
+        least = circe__min(least, off_majority(v, n, c));
+        if (numbers_too || circe__is_category(v, c)) least = circe__min(least, rarest_value(v, n, c));
     }
     return (double)least / (double)n;
 }
 
+/* The rows in which the rarest values of x and of z are expected to meet; NaN without such values. */
+static double expected_to_meet(const circe__data *data, bool numbers_too) {
+    double x = rarest(&data->x, data->n, numbers_too), z = rarest(&data->z, data->n, numbers_too);
+    return x < 1.0 && z < 1.0 ? x * z * (double)data->n : NAN;
+}
+
 void circe__count_classes(const circe__data *data, circe_test_result *result) {
-    double x = rarest(&data->x, data->n), z = rarest(&data->z, data->n);
-    if (x < 1.0 && z < 1.0) result->expected_count = x * z * (double)data->n;
+    result->expected_count = expected_to_meet(data, true);
+}
+
+/* Whether residuals of z may be permuted where x and z have rare classes. */
+static bool may_permute_residuals(const circe__data *data, const circe_test_result *result, int64_t p, int64_t q) {
+    const double most = 4e9; /* operations */
+    double work = 2.0 * (double)data->options.draws * (double)data->n * (double)(p + 1) * (double)(q + 1);
+    bool has = data->options.method != CIRCE_TEST_SPLITKCI && data->options.method != CIRCE_TEST_PCM;
+    return has && result->expected_count < few && !data->by_value && work <= most &&
+           data->options.null == CIRCE_NULL_AUTO && data->options.weights == NULL && data->n == data->total &&
+           data->options.mean != CIRCE_MEAN_SPLIT && data->dependence == NULL;
+}
+
+bool circe__too_rare(const circe__data *data, const circe_test_result *result) {
+    return result->expected_count < few && result->null != CIRCE_NULL_PERMUTATION &&
+           expected_to_meet(data, false) < few && !may_permute_residuals(data, result, result->rank_x, result->rank_z);
 }
 
 circe_status circe__permute_residuals(const circe__data *data, const circe__pair *pair, bool largest,
                                       circe_test_result *result) {
-    const double few = 5.0;
-    const double most = 4e9; /* operations */
     circe_test_result permuted = *result;
     circe__pair residual = *pair;
-    double work = 2.0 * (double)data->options.draws * (double)pair->n * (double)(pair->p + 1) * (double)(pair->q + 1);
-    if (!(result->expected_count < few) || data->by_value || data->y.dim == 0 || work > most ||
-        pair->p * pair->q == 0 || data->options.null != CIRCE_NULL_AUTO || data->options.weights != NULL ||
-        pair->n != data->n || data->dependence != NULL)
+    if (!may_permute_residuals(data, result, pair->p, pair->q) || pair->p * pair->q == 0 || pair->n != data->n)
         return CIRCE_OK;
     residual.right = pair->noise;
     circe_status status = permute(data, &residual, largest, &permuted);

@@ -128,7 +128,7 @@ static int64_t grow(tree *t, double extra, double *error) {
     t->leaves[0] = (leaf){.first = 0, .n = n};
     best_split(t, &t->leaves[0]);
     for (int64_t s = 0; s <= most; s++) {
-        double free = 1.0 - (1.0 + extra + SPLIT_DEGREES * (double)s) / (double)n;
+        double free = 1.0 - (1.0 + extra + (SPLIT_DEGREES + log((double)t->dim)) * (double)s) / (double)n;
         int64_t k = 0;
         if (free > 0.1 && left / (free * free) < *error) {
             *error = left / (free * free);
@@ -155,7 +155,7 @@ static int64_t leaf_after(const tree *t, int64_t splits, int64_t row) {
  * metric are its leading directions. Two columns have no product here: around 0 it has so many rows that small errors
  * of a place matter, and a metric of products follows their function well enough. */
 static int64_t fill_values(const tree *t, int side) {
-    const circe__variable *y = &t->data->y, *metric = &t->data->faces->metric[side];
+    const circe__variable *y = circe__columns(t->data), *metric = &t->data->faces->metric[side];
     int64_t n = t->target->rows, dim = 0, plain = circe__min(y->dim, MOST_DIM);
     double *to = t->values;
     for (int64_t c = 0; c < plain; c++, dim++)
@@ -221,15 +221,15 @@ static circe_status keep_leaves(const tree *t, int64_t splits, int side) {
  * first split can see, as sign(y_1 y_2), is found by chance, which more places to split at make smaller. */
 static circe_status grow_best(tree *t, circe__table *rest, int side) {
     const circe__data *data = t->data;
-    int64_t all = t->dim, plain = circe__min(data->y.dim, MOST_DIM);
+    int64_t all = t->dim, dim = circe__columns(data)->dim, plain = circe__min(dim, MOST_DIM);
     double least = HUGE_VAL, error;
     circe_status status = CIRCE_OK;
-    for (int k = 0; status == CIRCE_OK && k < (data->y.dim > 1 ? 3 : 1); k++) {
+    for (int k = 0; status == CIRCE_OK && k < (dim > 1 ? 3 : 1); k++) {
         if (k == 2) status = take_lines(data, rest);
         t->columns = rest->cols;
         t->dim = k == 0 ? plain : all;
         memcpy(t->order, t->sorted, (size_t)(t->dim * rest->rows) * sizeof *t->order);
-        int64_t splits = status == CIRCE_OK ? grow(t, k == 2 ? (double)data->y.dim : 0.0, &error) : 0;
+        int64_t splits = status == CIRCE_OK ? grow(t, k == 2 ? (double)dim : 0.0, &error) : 0;
         if (splits == 0 || error >= least) continue;
         least = error;
         status = keep_leaves(t, splits, side);

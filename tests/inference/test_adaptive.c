@@ -93,6 +93,28 @@ static void jumps_in_two_columns(void **state) {
     }
 }
 
+/* Classes of x and z whose chances are leaves of a tree in four columns: smooth regressions left a level of .55. Of
+ * twelve p-values more than three are below .05 with a chance of 2e-3 if the level holds. */
+static void chances_by_a_tree(void **state) {
+    (void)state;
+    enum { N = 1000, TREES = 12, MOST = 3 };
+    circe_context *context = test_context(1);
+    int small = 0;
+    for (uint64_t set = 0; set < TREES; set++) {
+        circe_mat y = test_normal(600 + 3 * set, N, 4), x = test_normal(601 + 3 * set, N, 1),
+                  z = test_normal(602 + 3 * set, N, 1);
+        for (int64_t i = 0; i < N; i++) {
+            double right = test_at(&y, i, 1) > 0.5 ? 1.2 : 0.0, left = test_at(&y, i, 2) > -0.5 ? -1.2 : 0.6;
+            double above = test_at(&y, i, 0) > 0.0 ? right : left; /* normal quantile of the chance */
+            test_set(&x, i, 0, test_at(&x, i, 0) < above);
+            test_set(&z, i, 0, test_at(&z, i, 0) < above);
+        }
+        circe_test_options options = options_of(CIRCE_TEST_GCM);
+        small += run(context, &x, &y, &z, &options).p_value <= 0.05;
+    }
+    if (small > MOST) fail_msg("%d of %d data sets without dependence rejected", small, TREES);
+}
+
 /* A kernel that is given stays the only one. */
 static void given_kernel(void **state) {
     (void)state;
@@ -106,6 +128,43 @@ static void given_kernel(void **state) {
     assert_string_equal(r.x.basis, "kernel");
     assert_string_equal(r.z.basis, "kernel");
     circe_kernel_destroy(kernel);
+}
+
+/* Classes beside numbers of which one matters: with only the product of their kernels, kci rejected all such data sets.
+ * A name is no number, so other codes of the classes give the same answer. */
+static void classes_beside_numbers(void **state) {
+    (void)state;
+    circe_context *context = test_context(1);
+    const char *const texts[] = {"0:delta*1:gaussian*2:gaussian*3:gaussian", "0:delta*1-3:gaussian"};
+    int small = 0;
+    for (uint64_t set = 0; set < SETS; set++) {
+        int64_t n = 400;
+        circe_kernel *kernel = NULL;
+        circe_mat x = test_normal(500 + 3 * set, n, 1), y = test_normal(501 + 3 * set, n, 4),
+                  z = test_normal(502 + 3 * set, n, 1), other = test_normal(501 + 3 * set, n, 4);
+        for (int64_t i = 0; i < n; i++) {
+            const double codes[] = {0.0, 1.0, 2.0}, renamed[] = {7.0, -1.0, 0.5};
+            double mean = sin(2.0 * test_at(&y, i, 1)) + 0.5 * (double)(i % 3 == 1);
+            test_set(&y, i, 0, codes[i % 3]);
+            test_set(&other, i, 0, renamed[i % 3]);
+            test_set(&x, i, 0, mean + 0.3 * test_at(&x, i, 0));
+            test_set(&z, i, 0, mean + 0.3 * test_at(&z, i, 0));
+        }
+        assert_ok(circe_kernel_parse(context, texts[set % 2], &kernel));
+        circe_test_options options = options_of(CIRCE_TEST_KCI);
+        options.kernel_y = kernel;
+        circe_test_result r = run(context, &x, &y, &z, &options);
+        small += r.p_value <= 0.05;
+        options.method = CIRCE_TEST_GCM;
+        for (int regressor = CIRCE_REGRESSOR_KERNEL; regressor <= CIRCE_REGRESSOR_LINEAR; regressor++) {
+            options.regressor = (circe_test_regressor)regressor;
+            double p = run(context, &x, &y, &z, &options).p_value;
+            double again = run(context, &x, &other, &z, &options).p_value;
+            assert_true(fabs(p - again) <= 1e-6 * p); /* sums in another order */
+        }
+        circe_kernel_destroy(kernel);
+    }
+    assert_true(small < SETS);
 }
 
 /* x and z follow the same function of all columns, of which there are too few rows: said, if not mended. */
@@ -181,5 +240,36 @@ static void rcot_is_checked(void **state) {
     assert_true(r.p_value > 0.05 || r.trust != CIRCE_TRUST_GOOD);
 }
 
-TEST_MAIN("adaptive", TEST(weighted_and_projected), TEST(rcot_is_checked), TEST(levels), TEST(given_kernel),
-          TEST(misfit_is_said), TEST(jumps_in_two_columns))
+/* x and z follow the means of so many classes that a hundred random features, or a quarter as many as rows, do not tell
+ * them apart: every data set was rejected. More rows than rcot regresses as kci does: said. */
+static void many_classes(void **state) {
+    (void)state;
+    static const struct {
+        circe_test_method method;
+        int64_t n, classes;
+    } cases[] = {{CIRCE_TEST_RCOT, 600, 200}, {CIRCE_TEST_GCM, 600, 200}, {CIRCE_TEST_RCOT, 21000, 1000}};
+    circe_context *context = test_context(1);
+    circe_kernel *kernel = NULL;
+    assert_ok(circe_kernel_create(context, CIRCE_KERNEL_DELTA, 0.0, &kernel));
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        int64_t n = cases[k].n;
+        circe_mat x = test_normal(800 + 4 * k, n, 1), y = test_normal(801 + 4 * k, n, 1),
+                  z = test_normal(802 + 4 * k, n, 1), mean = test_normal(803 + 4 * k, cases[k].classes, 1);
+        for (int64_t i = 0; i < n; i++) {
+            double m = test_at(&mean, i % cases[k].classes, 0);
+            test_set(&y, i, 0, (double)(i % cases[k].classes));
+            test_set(&x, i, 0, m + 0.5 * test_at(&x, i, 0));
+            test_set(&z, i, 0, m + 0.5 * test_at(&z, i, 0));
+        }
+        circe_test_options options = options_of(cases[k].method);
+        options.kernel_y = kernel;
+        circe_test_result r = run(context, &x, &y, &z, &options);
+        assert_true(r.p_value > 1e-3 || r.trust != CIRCE_TRUST_GOOD);
+        if (n < 1000) assert_true(r.p_value > 1e-3);
+    }
+    circe_kernel_destroy(kernel);
+}
+
+TEST_MAIN("adaptive", TEST(many_classes), TEST(chances_by_a_tree), TEST(weighted_and_projected), TEST(rcot_is_checked),
+          TEST(levels), TEST(given_kernel), TEST(classes_beside_numbers), TEST(misfit_is_said),
+          TEST(jumps_in_two_columns))
