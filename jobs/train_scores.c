@@ -107,9 +107,13 @@ static void score_classes(training_job *job) {
     }
     r->accuracy = (double)right / (double)n;
     r->majority = (double)most / (double)n;
+    double share = (double)count[training_found_class(t, 0)] / (double)n;
     if (named == 1)
-        notes_add(&job->warnings, "every row is predicted as '%s'; train longer, or use a smaller --gamma",
-                  r->classes[training_found_class(t, 0)]);
+        notes_add(&job->warnings,
+                  "every row is predicted as '%s' (%.0f %% of them are); choose a threshold on the probabilities, or "
+                  "train longer%s",
+                  r->classes[training_found_class(t, 0)], 100.0 * share,
+                  job->kind != CIRCE_MEASURE_NONE ? ", or use a smaller --gamma" : "");
 }
 
 /* ---- measures ---------------------------------------------------------------------------------------------------- */

@@ -2,7 +2,8 @@
  *
  *     the mean of k(x_i, x_j) over pairs of rows outside [.05, .95]    the regulariser sees nothing
  *     the features' standard deviation five times or a fifth of the first epoch's
- *     predictions that hardly vary, an error above that of a constant  at the end, on the judged rows
+ *     predictions that hardly vary, an error above that of a constant  at the end, on the judged rows; what helps
+ *                                                                      depends on whether the network overfits
  *
  * The first two are checked at the end of every epoch of the requested network. A resumed run also checks the earlier
  * epochs, so that it warns about the same things as an uninterrupted one. */
@@ -11,7 +12,7 @@
 
 #include "jobs/training.h"
 
-static const double least_kernel = 0.05, most_kernel = 0.95, most_drift = 5.0, least_spread = 0.02;
+static const double least_kernel = 0.05, most_kernel = 0.95, most_drift = 5.0, least_spread = 0.02, overfit = 1.1;
 
 /* true: for the first time. */
 static bool first_time(training_watchman *w, unsigned what) {
@@ -82,10 +83,26 @@ static double largest_deviation(const training_job *job) {
     return outputs != NULL ? largest : NAN;
 }
 
+/* Did the loss on the validation rows rise again? NaN, where there are none, is no rise. */
+static bool learned_by_heart(const training_job *job) {
+    const circe_training *r = &job->made->result;
+    double least = INFINITY;
+    if (r->epochs == 0 || job->options->patience > 0) return false;
+    for (int64_t e = 0; e < r->epochs; e++) least = fmin(least, r->history[e].validation_loss);
+    return r->history[r->epochs - 1].validation_loss > overfit * least;
+}
+
+static const char *remedy_for(const training_job *job) {
+    if (learned_by_heart(job))
+        return "the loss of the validation rows fell and rose again, so the network learns its rows by heart; "
+               "--patience, a larger --weight-decay or a smaller --net may help";
+    return job->made->result.regularised ? "a smaller --gamma or more --epochs may help"
+                                         : "more --epochs, another --net or other features may help";
+}
+
 void training_watch_end(training_job *job) {
     const circe_training *r = &job->made->result;
-    const char *remedy = r->regularised ? "a smaller --gamma or more --epochs may help"
-                                        : "more --epochs, another --net or other features may help";
+    const char *remedy = remedy_for(job);
     double spread = largest_deviation(job);
     if (training_judged(job->set)->n < 2) return;
     if (spread < least_spread)

@@ -133,6 +133,21 @@ static void error_above_that_of_a_constant(void **state) {
     assert_said(classes, "the accuracy is 0.6, but always choosing the most frequent class gives 0.7");
 }
 
+/* The remedy is not more epochs where the loss of the validation rows has risen again. */
+static void rows_learned_by_heart(void **state) {
+    (void)state;
+    static circe_training_epoch history[] = {
+        {.validation_loss = 1.2}, {.validation_loss = 0.9}, {.validation_loss = 1.1}};
+    for (int epochs = 2; epochs <= 3; epochs++) {
+        training_job *job = ended_job(TRAIN_MSE, 1.0);
+        job->made->result.score.error.value = 1.25;
+        job->made->result.history = history;
+        job->made->result.epochs = epochs;
+        training_watch_end(job);
+        assert_said(job, epochs == 3 ? "learns its rows by heart; --patience" : "a smaller --gamma or more --epochs");
+    }
+}
+
 static void prediction_of_use(void **state) {
     (void)state;
     training_job *job = ended_job(TRAIN_MSE, 0.5);
@@ -144,4 +159,4 @@ static void prediction_of_use(void **state) {
 TEST_MAIN("watchman", TEST(silent_while_all_is_well), TEST(features_that_vary_from_the_second_epoch_on),
           TEST(kernel_too_narrow_or_too_wide), TEST(scale_that_drifts), TEST(epochs_before_a_resumed_run),
           TEST(other_networks_are_not_watched), TEST(prediction_that_is_constant), TEST(error_above_that_of_a_constant),
-          TEST(prediction_of_use))
+          TEST(rows_learned_by_heart), TEST(prediction_of_use))
