@@ -13,9 +13,9 @@
  * balances the loss L of the network without a regulariser with the measure R of z itself, as dependent as a prediction
  * can be.
  *
- * The search begins at START, goes up until dependence is not found twice in a row, and down until it is found. It ends
- * when a prediction is hardly better than a constant, whose invariance is worth nothing. gamma_choice.c chooses the
- * gamma.
+ * The search begins at START, goes up until dependence is not found twice in a row, and down until it is found beyond
+ * doubt (p < .01). It ends when a prediction is hardly better than a constant, whose invariance is worth nothing.
+ * gamma_choice.c chooses the gamma.
  *
  * Cost: about 5 to 10 gammas, each of one to five trainings with four fifths of the rows. Long trainings are cut to
  * LONG_STEPS steps here, after which the order of gammas is settled. */
@@ -313,12 +313,14 @@ static circe_status climb(search *s) {
     return CIRCE_OK;
 }
 
-/* Goes down from START to the first gamma that is of use and with which it is found. */
+/* Goes down from START to the first gamma that is of use and with which it is found beyond doubt. If it is found with
+ * START and with all above, or with START by bad luck, a smaller gamma may leave no more of it at a smaller error. */
 static circe_status descend(search *s) {
     for (int k = START; k >= LOWEST; k--) {
         circe_training_trial *t = NULL;
         circe_status status = evaluate(s, gamma_at(s, k), &t);
-        if (status != CIRCE_OK || t == NULL || !(is_useless(s, t) || is_invariant(s, &t->score))) return status;
+        bool found = t != NULL && height_of(s, &t->score) < s->rules.low;
+        if (status != CIRCE_OK || t == NULL || (found && !is_useless(s, t))) return status;
     }
     return CIRCE_OK;
 }

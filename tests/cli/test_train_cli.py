@@ -321,6 +321,18 @@ class GammaTest(TrainTest):
         self.assertEqual(again["search"], search)
         self.assertEqual(self.model("whole.safetensors"), self.model("again.safetensors"))
 
+    def test_the_search_goes_down_until_dependence_is_beyond_doubt(self):
+        """It begins at a gamma with p = .019 here. With smaller ones, p could be as large and the error smaller."""
+        draw = random.Random(9)
+        rows = []
+        for _ in range(300):
+            y, z = draw.gauss(0, 1), draw.gauss(0, 1)
+            rows.append({"u": y + 0.4 * z + 0.5 * draw.gauss(0, 1), "w": y + draw.gauss(0, 1), "y": y, "z": z})
+        self.write("weak.csv", csv_text(rows))
+        found = self.search("weak.safetensors", "--data", "weak.csv", "--net", "8", "--epochs", "10", "--batch", "64", "--test", "0")
+        least = found["search"]["trials"][1]
+        self.assertLess(min(least["p_kci"], least["p_gcm"]), 0.01)
+
     def test_the_test_rows_are_not_looked_at(self):
         """Another outcome in the test rows alone changes neither the search nor the network."""
         result = self.whole()
