@@ -385,11 +385,10 @@ static void note_choice(search *s) {
     OWNED char *left = isfinite(s->job->options->tolerance)
                            ? small_format("KPC is %.2g above chance", score->kpc.value - score->kpc_chance)
                            : small_format("p = %.2g", least_p(score));
-    notes_add(
-        &s->job->warnings,
-        "with every gamma that leaves a useful prediction, it still depends on %s; gamma %g was chosen because it "
-        "leaves the least dependence (%s); more rows, a smaller --net or another --regularizer may help",
-        s->job->options->invariant_to, s->job->gamma, left);
+    notes_add(&s->job->warnings,
+              "no gamma that leaves a useful prediction reliably removes the dependence on %s; with the chosen one, "
+              "%g, left-out rows show %s; more rows, a smaller --net or another --regularizer may help",
+              s->job->options->invariant_to, s->job->gamma, left);
 }
 
 /* ---- a sweep ----------------------------------------------------------------------------------------------------- */

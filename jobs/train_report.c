@@ -270,7 +270,7 @@ static void show_trials(training_page *p) {
                                        r->trial_rows);
     cells_show(&list, p->page, caption, columns, 6, 1);
     if (r->gamma_chosen && !r->gamma_reached)
-        report_note(p->page, "Every gamma left some dependence. The gamma with the least dependence was chosen.");
+        report_note(p->page, "No gamma reliably removed the dependence. One that comes close was chosen.");
     training_show_sweep(p);
 }
 

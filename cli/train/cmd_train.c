@@ -45,7 +45,7 @@ static void print_gamma(const circe_training *t) {
     if (!t->gamma_chosen)
         text_row("gamma", "%g", t->gamma);
     else if (!t->gamma_reached)
-        text_row("gamma", "%g, which leaves the least dependence on left-out rows", t->gamma);
+        text_row("gamma", "%g, with which left-out rows may still show dependence", t->gamma);
     else if (isfinite(t->tolerance))
         text_row("gamma", "%g, with which KPC is at most %g above chance on left-out rows", t->gamma, t->tolerance);
     else
