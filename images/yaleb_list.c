@@ -116,18 +116,23 @@ static circe_status fill(search *s, yaleb_list *list) {
     return CIRCE_OK;
 }
 
+static circe_status list_sorted(search *s, const char *folder, yaleb_list *list) {
+    circe_status status = walk(s, folder, 0);
+    if (status != CIRCE_OK) return status;
+    if (s->n == 0)
+        return circe_fail(CIRCE_ERR_FORMAT,
+                          "%s: it contains no picture with a name like yaleB11_P00A+000E+00.pgm; there are %lld "
+                          "other files, %lld .bad and %lld ambient ones",
+                          folder, (long long)s->others, (long long)s->bad, (long long)s->ambient);
+    qsort(s->items, (size_t)s->n, sizeof *s->items, by_name);
+    status = check_twice(s);
+    return status == CIRCE_OK ? fill(s, list) : status;
+}
+
 circe_status yaleb_list_make(const char *folder, yaleb_list *list) {
     search s = {0};
     *list = (yaleb_list){0};
-    circe_status status = walk(&s, folder, 0);
-    if (status == CIRCE_OK && s.n == 0)
-        status = circe_fail(CIRCE_ERR_FORMAT,
-                            "%s: it contains no picture with a name like yaleB11_P00A+000E+00.pgm; there are %lld "
-                            "other files, %lld .bad and %lld ambient ones",
-                            folder, (long long)s.others, (long long)s.bad, (long long)s.ambient);
-    if (status == CIRCE_OK) qsort(s.items, (size_t)s.n, sizeof *s.items, by_name);
-    if (status == CIRCE_OK) status = check_twice(&s);
-    if (status == CIRCE_OK) status = fill(&s, list);
+    circe_status status = list_sorted(&s, folder, list);
     for (int64_t i = 0; i < s.n; i++) free(s.items[i].path);
     free(s.items);
     if (status != CIRCE_OK) yaleb_list_free(list);

@@ -5,7 +5,6 @@
 
 enum { SWEEP__TEXT_BYTES = 2048, SWEEP__WHY_BYTES = SWEEP__TEXT_BYTES + 128, SWEEP__MOST_BYTES = 1 << 20 };
 
-
 /* Takes the result in the text of a file; false: there is none of this run. */
 bool sweep__take(const sweep *s, int64_t run, const char *text);
 

@@ -3,6 +3,9 @@
 #include "circe/cuda.h"
 #include "core/core.h"
 
+/* Nothing is done with any argument. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 static circe_status refuse(void) {
     return circe_fail(CIRCE_ERR_UNSUPPORTED,
                       "this build of the library has no CUDA; configure it with -DCIRCE_CUDA=ON (cmake --preset cuda)");

@@ -2,6 +2,9 @@
 #include "circe/cme.h"
 #include "circe/safetensors.h"
 
+/* Nothing is done with any argument. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 static circe_status refuse(void) {
     return circe_fail(CIRCE_ERR_UNSUPPORTED,
                       ".safetensors and model files are not in this build: "

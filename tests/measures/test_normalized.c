@@ -229,8 +229,8 @@ static void finite_differences_mixed(void **state) {
         }
 }
 
-/* A linear kernel of incomes, whose matrix is 1e12 times the ridge: a part along the constants that rounding leaves in a
- * regression would be divided by the ridge in NOCCO's gradient. Weighted rows have other constants. */
+/* A linear kernel of incomes, whose matrix is 1e12 times the ridge: a part along the constants that rounding leaves in
+ * a regression would be divided by the ridge in NOCCO's gradient. Weighted rows have other constants. */
 static void finite_differences_large(void **state) {
     (void)state;
     enum { N = 27 };
