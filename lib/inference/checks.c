@@ -5,7 +5,7 @@
  * residualised kernel of y, a third as wide as the one that the regression chose; the right side is the regression's
  * target. The statistic and its null are those of pair.c, with the gamma distribution (from at most 512 rows, since a
  * few percent of the null's spread do not matter here). A regression that is too smooth leaves structure at that scale,
- * and the check sees it. */
+ * and the check sees it. O(n r c) for c functions. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,11 +16,6 @@
 
 enum { CHECK_RANK = 56, CHECK_COLUMNS = 12, CHECK_ROWS = 512, MISFIT_COLUMNS = 24 };
 static const double narrower = 0.1; /* of sigma2: a third of the width */
-
-/* to := the first columns of a table. */
-static circe_status copy_columns(const circe__data *data, const circe__table *from, int64_t columns, circe__table *to) {
-    return circe__some_columns(data->context, from, 0, 1, circe__min(from->cols, columns), to);
-}
 
 /* squares (cols) := the sum of squares of every column. */
 static circe_status column_squares(const circe__table *t, double *restrict squares) {
@@ -33,51 +28,121 @@ static circe_status column_squares(const circe__table *t, double *restrict squar
     return CIRCE_OK;
 }
 
-/* Drops functions that the regression reproduces to a hundredth of their variance: their residual comes from its ridge
- * alone. */
-static circe_status drop_fitted(const circe__data *data, const double *before, const double *after,
-                                circe__table *left) {
+/* What is checked: one side's regression, target and noise, of all rows or of the part that the views are of. */
+typedef struct checked {
+    const circe__data *data;
+    const circe__spectrum *spectrum;
+    circe__table Q, right, noise; /* borrowed; right: the target, of a part its residual */
+    double ridge, share;          /* share of the rows in the part */
+} checked;
+
+/* Functions of y against the residual. */
+typedef struct against {
+    int64_t c, q, kept, *index;        /* functions, columns of the residual, functions that are kept: index[0..kept) */
+    double *P, *T, *product, *squares; /* (rank, c): coefficients of the fit to F; (rank, q); (c, q); (2 c) */
+} against;
+
+/* product := F'R right. Drops functions that the regression reproduces to a hundredth of their variance: their residual
+ * comes from its ridge alone. The squares of what is left of a function follow from its coefficients, because Q'Q is
+ * diagonal: |R f|^2 = |f|^2 - sum_k P_k^2 d_k (1 + ridge d_k), d = 1/(s + ridge). */
+static circe_status fit_functions(const checked *w, const circe__table *F, against *a) {
+    const circe_context *context = w->data->context;
     const double least = 0.01;
-    int64_t cols = left->cols, kept = 0, *index = circe__alloc(data->context, cols + 1, sizeof *index);
-    circe__table some = {0};
-    if (index == NULL) return CIRCE_ERR_MEMORY;
-    for (int64_t c = 0; c < cols; c++)
-        if (after[c] >= least * before[c]) index[kept++] = c;
-    circe_status status = kept == cols ? CIRCE_OK : circe__pick_columns(data->context, left, index, kept, &some);
-    if (status == CIRCE_OK && kept < cols) {
-        circe__table_free(data->context, left);
-        *left = some;
+    int64_t r = w->spectrum->rank, c = a->c, q = a->q;
+    double *before = a->squares, *after = a->squares + c;
+    circe_status status = circe__cross(context, &w->Q, r, F, c, a->P);
+    if (status == CIRCE_OK) status = circe__cross(context, &w->Q, r, &w->right, q, a->T);
+    if (status == CIRCE_OK) status = circe__cross(context, F, c, &w->right, q, a->product);
+    if (status == CIRCE_OK) status = column_squares(F, before);
+    memcpy(after, before, (size_t)c * sizeof *after);
+    for (int64_t k = 0; status == CIRCE_OK && k < r; k++) {
+        double *P = a->P + k * c, ridge = w->share * w->ridge, d = 1.0 / (w->share * w->spectrum->s[k] + ridge);
+        for (int64_t f = 0; f < c; f++) {
+            after[f] -= P[f] * P[f] * d * (1.0 + ridge * d);
+            P[f] *= d;
+            for (int64_t e = 0; e < q; e++) a->product[f * q + e] -= P[f] * a->T[k * q + e];
+        }
     }
-    circe__free(data->context, index);
+    for (int64_t f = 0; f < c; f++)
+        if (after[f] >= least * before[f]) a->index[a->kept++] = f;
     return status;
 }
 
-/* The p-value of the target's residuals against weighted functions of y, `left` (total rows), which it consumes. */
-static circe_status check_against(const circe__data *data, const circe__regressor *regressor, circe__table *left,
-                                  const circe__table *target, const circe__table *noise, double *p) {
-    circe__pair pair = {.n = data->total, .left = *left};
-    double mean = 0.0, variance = 0.0;
-    *left = (circe__table){0};
-    *p = 1.0;
-    int64_t cols = pair.left.cols;
-    double *squares = circe__alloc(data->context, 2 * cols + 1, sizeof *squares);
-    circe_status status = squares == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
-    if (status == CIRCE_OK) status = column_squares(&pair.left, squares);
-    if (status == CIRCE_OK) status = circe__residual(regressor, &pair.left);
-    if (status == CIRCE_OK) status = column_squares(&pair.left, squares + cols);
-    if (status == CIRCE_OK) status = drop_fitted(data, squares, squares + cols, &pair.left);
-    circe__free(data->context, squares);
-    if (status == CIRCE_OK) status = copy_columns(data, target, CHECK_COLUMNS, &pair.right);
-    if (status == CIRCE_OK) status = copy_columns(data, noise, CHECK_COLUMNS, &pair.noise);
-    pair.p = pair.left.cols;
-    pair.q = pair.right.cols;
+/* sum over the rows of |a_i|^2 |b_i|^2. */
+static circe_status carried(const circe__table *a, const circe__table *b, double *sum) {
+    const circe__pair pair = {.n = a->rows, .p = a->cols, .q = b->cols, .left = *a, .noise = *b};
+    double sums[2] = {0.0, 0.0};
+    circe_status status = a->device != NULL ? circe__rows_carried(&pair, sums) : CIRCE_OK;
+    for (int64_t i = 0; a->device == NULL && i < a->rows; i++)
+        sums[0] +=
+            circe__square_norm(a->data + i * a->cols, a->cols) * circe__square_norm(b->data + i * b->cols, b->cols);
+    *sum = sums[0];
+    return status;
+}
+
+/* Mean and variance of the null from some rows, index[0..m): R F and the noise there, in the host's memory. What all
+ * rows have of |F_i|^2 |noise_i|^2 gives the scale. */
+static circe_status null_of_some(const checked *w, const circe__table *F, const against *a, const int64_t *index,
+                                 int64_t m, double *mean, double *variance) {
+    const circe_context *context = w->data->context;
+    int64_t r = w->spectrum->rank, c = a->c, q = a->q;
+    double all = 0.0, some = 0.0, *Q = circe__alloc(context, m * r + 1, sizeof *Q);
+    circe__table left = {0}, noise = {0}, first = {0};
+    circe_status status = Q == NULL ? CIRCE_ERR_MEMORY : circe__table_new(context, m, c, &left);
+    if (status == CIRCE_OK) status = circe__some_columns(context, &w->noise, 0, 1, q, &first);
+    if (status == CIRCE_OK) status = circe__table_new(context, m, q, &noise);
+    if (status == CIRCE_OK) status = circe__rows_of(F, index, m, left.data);
+    if (status == CIRCE_OK) status = circe__rows_of(&first, index, m, noise.data);
+    if (status == CIRCE_OK) status = r > 0 ? circe__rows_of(&w->Q, index, m, Q) : CIRCE_OK;
+    if (status == CIRCE_OK) status = carried(F, &first, &all);
+    if (status == CIRCE_OK) status = carried(&left, &noise, &some);
+    if (status == CIRCE_OK && r > 0)
+        context->backend->algebra->gemm(0, 0, m, c, r, -1.0, Q, r, a->P, c, 1.0, left.data, c);
+    for (int64_t i = 0; status == CIRCE_OK && i < m; i++)
+        for (int64_t k = 0; k < a->kept; k++) left.data[i * a->kept + k] = left.data[i * c + a->index[k]];
+    left.cols = a->kept;
+    const circe__pair pair = {.n = m, .p = left.cols, .q = q, .left = left, .noise = noise};
     if (status == CIRCE_OK)
-        status = data->dependence != NULL ? circe__block_moments(data, &pair, &mean, &variance)
-                                          : circe__moments(data, &pair, CHECK_ROWS, &mean, &variance);
-    double value = 0.0;
-    if (status == CIRCE_OK) status = circe__pair_statistic(data, &pair, &value);
+        status = w->data->dependence != NULL ? circe__block_moments(w->data, &pair, mean, variance)
+                                             : circe__moments(w->data, &pair, CHECK_ROWS, mean, variance);
+    double scale = some > 0.0 ? all / some : 0.0;
+    *mean *= scale;
+    *variance *= scale * scale;
+    circe__free(context, Q);
+    circe__table_free(context, &left);
+    circe__table_free(context, &noise);
+    circe__table_free(context, &first);
+    return status;
+}
+
+/* The p-value of the residuals against weighted functions of y, F. */
+static circe_status check_against(const checked *w, const circe__table *F, double *p) {
+    const circe_context *context = w->data->context;
+    int64_t n = F->rows, r = w->spectrum->rank, m = w->data->dependence != NULL ? n : circe__min(n, CHECK_ROWS);
+    against a = {.c = F->cols, .q = circe__min(w->right.cols, CHECK_COLUMNS)};
+    double mean = 0.0, variance = 0.0, value = 0.0;
+    *p = 1.0;
+    if (a.c == 0 || a.q == 0) return CIRCE_OK;
+    int64_t *index = circe__alloc(context, m + a.c, sizeof *index);
+    a.P = circe__alloc(context, r * (a.c + a.q) + a.c * (a.q + 2), sizeof *a.P);
+    circe_status status = index == NULL || a.P == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) {
+        a.T = a.P + r * a.c;
+        a.product = a.T + r * a.q;
+        a.squares = a.product + a.c * a.q;
+        a.index = index + m;
+        for (int64_t i = 0; m == n && i < n; i++) index[i] = i;
+        if (m < n)
+            circe__random_subset(context->threads, (circe_random){w->data->options.seed, CIRCE__STREAM_ROWS}, n, m,
+                                 index);
+        status = fit_functions(w, F, &a);
+    }
+    if (status == CIRCE_OK && a.kept > 0) status = null_of_some(w, F, &a, index, m, &mean, &variance);
+    for (int64_t k = 0; status == CIRCE_OK && k < a.kept; k++)
+        value += circe__square_norm(a.product + a.index[k] * a.q, a.q);
     if (status == CIRCE_OK && mean > 0.0) *p = circe__clip_p(circe__moment_tail(mean, variance, value));
-    circe__pair_free(data->context, &pair);
+    circe__free(context, index);
+    circe__free(context, a.P);
     return status;
 }
 
@@ -90,10 +155,25 @@ bool circe__only_categories(const circe__variable *y) {
 
 void circe__views_free(const circe_context *context, circe__views *views) {
     for (int k = 0; k < 2; k++) circe__table_free(context, &views->of[k]);
+    circe__free(context, views->index);
+    circe__data_free(&views->part);
+    views->index = NULL;
 }
 
 static bool nothing_to_check(const circe__data *data) {
     return data->y.dim == 0 || (data->by_value && circe__by_kernel(data)) || circe__only_categories(&data->y);
+}
+
+/* rcot, which is there for many rows, looks at a random part of them. */
+static circe_status choose_part(const circe__data *data, circe__views *views) {
+    enum { MOST_ROWS = 8192 };
+    if (data->options.method != CIRCE_TEST_RCOT || data->total <= MOST_ROWS || data->dependence != NULL)
+        return CIRCE_OK;
+    views->index = circe__alloc(data->context, MOST_ROWS, sizeof *views->index);
+    if (views->index == NULL) return CIRCE_ERR_MEMORY;
+    circe__random_subset(data->context->threads, (circe_random){data->options.seed, CIRCE__STREAM_HALVES}, data->total,
+                         MOST_ROWS, views->index);
+    return circe__data_rows_of_y(data, views->index, MOST_ROWS, &views->part);
 }
 
 /* Functions of y that all regressions share: the first are rough or additive, the second are products. */
@@ -101,14 +181,42 @@ circe_status circe__views_make(const circe__data *data, circe__views *views) {
     bool one = circe__columns(data)->dim == 1;
     const circe__sight sight = {one ? CIRCE__ROUGH : CIRCE__ADDITIVE, 0, one ? 1.0 : 0.1, 0, 0.0};
     double left;
-    *views = (circe__views){{{0}}};
+    *views = (circe__views){.index = NULL};
     if (nothing_to_check(data) || data->faces == NULL) return CIRCE_OK;
-    circe_status status = circe__face_features(data, &sight, 1e-3, CHECK_RANK, &views->of[0], &left);
-    if (status == CIRCE_OK && !one) status = circe__products(data, &views->of[1]);
+    circe_status status = choose_part(data, views);
+    const circe__data *seen = views->index != NULL ? &views->part : data;
+    if (status == CIRCE_OK) status = circe__face_features(seen, &sight, 1e-3, CHECK_RANK, &views->of[0], &left);
+    if (status == CIRCE_OK && !one) status = circe__products(seen, &views->of[1]);
     for (int k = 0; status == CIRCE_OK && k < (one ? 1 : 2); k++) {
-        status = circe__to_device(data, &views->of[k]);
-        if (status == CIRCE_OK) status = circe__weigh(data, &views->of[k]);
+        status = circe__to_device(seen, &views->of[k]);
+        if (status == CIRCE_OK) status = circe__weigh(seen, &views->of[k]);
     }
+    return status;
+}
+
+/* The part of a side that the views are of; owned[0..3): its tables. */
+static circe_status side_of_part(const circe__data *data, const circe__regressor *regressor, const circe__table *noise,
+                                 const circe__views *views, circe__table owned[3], checked *w) {
+    const circe_context *context = data->context;
+    int64_t m = views->part.total, q = circe__min(noise->cols, CHECK_COLUMNS);
+    const circe__table leverage = {data->total, 1, regressor->leverage, regressor->device};
+    circe__table first = {0}, rest = {0};
+    circe_status status = circe__some_columns(context, noise, 0, 1, q, &first);
+    if (status == CIRCE_OK) status = circe__table_rows(context, &w->Q, views->index, m, &owned[0]);
+    if (status == CIRCE_OK) status = circe__table_rows(context, &first, views->index, m, &owned[1]);
+    if (status == CIRCE_OK) status = circe__table_copy(context, &owned[1], &owned[2]);
+    if (status == CIRCE_OK) status = circe__table_rows(context, &leverage, views->index, m, &rest);
+    for (int64_t i = 0; status == CIRCE_OK && i < m; i++)
+        for (int64_t k = 0; k < q; k++) owned[1].data[i * q + k] *= circe__rest_of(rest.data[i]);
+    circe__table_free(context, &first);
+    circe__table_free(context, &rest);
+    *w = (checked){&views->part,
+                   regressor->spectrum,
+                   owned[0],
+                   owned[1],
+                   owned[2],
+                   regressor->ridge,
+                   (double)m / (double)data->total};
     return status;
 }
 
@@ -126,18 +234,21 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
     own.multiple = narrow > 0.0 ? narrow : narrower;
     int count = data->faces == NULL ? 1 : circe__columns(data)->dim > 1 ? 3 : 2;
     circe_status status = count > 1 && views->of[0].data == NULL ? circe__views_make(data, views) : CIRCE_OK;
+    circe__table owned[3] = {{0}};
+    checked w = {
+        data, regressor->spectrum, circe__spectrum_rows(regressor->spectrum), *target, *noise, regressor->ridge, 1.0};
+    if (status == CIRCE_OK && views->index != NULL) status = side_of_part(data, regressor, noise, views, owned, &w);
     for (int k = 0; status == CIRCE_OK && k < count; k++) {
         circe__table F = {0};
         if (k == 0) {
-            status = circe__face_features(data, &own, 1e-3, CHECK_RANK, &F, &left);
-            if (status == CIRCE_OK) status = circe__weigh(data, &F);
-        } else {
-            status = circe__table_copy(data->context, &views->of[k - 1], &F);
+            status = circe__face_features(w.data, &own, 1e-3, CHECK_RANK, &F, &left);
+            if (status == CIRCE_OK) status = circe__weigh(w.data, &F);
         }
-        if (status == CIRCE_OK) status = check_against(data, regressor, &F, target, noise, &p);
+        if (status == CIRCE_OK) status = check_against(&w, k == 0 ? &F : &views->of[k - 1], &p);
         if (status == CIRCE_OK) least = fmin(least, p);
         circe__table_free(data->context, &F);
     }
+    for (int k = 0; k < 3; k++) circe__table_free(data->context, &owned[k]);
     if (status == CIRCE_OK) regressor->info.check_p = fmin(1.0, least * (double)count);
     return status;
 }

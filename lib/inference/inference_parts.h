@@ -81,6 +81,7 @@ typedef struct circe__data {
     double *root;          /* (total): roots of the weights, whose mean is 1; auxiliary rows weigh 1 */
     double *unit;          /* (total): root over its length */
     int64_t *row;          /* (n): which of the given rows */
+    bool quick;            /* regressions are first looked for among few candidates (screen.c) */
     bool by_value;       /* y has few values with many rows each: regressions on it go value by value (regression.c) */
     circe__faces *faces; /* owned; NULL: y's kernel is the only one */
     circe__dependence *dependence; /* owned; NULL: rows are independent */
@@ -176,6 +177,12 @@ circe_status circe__spectrum_make(const circe__data *data, const circe__sight *s
 circe_status circe__spectrum_linear(const circe__data *data, circe__spectrum *spectrum);
 /* From centred, weighted features F (n, r), which are consumed. */
 circe_status circe__decompose(const circe__data *data, circe__table *F, circe__table *also, circe__spectrum *spectrum);
+/* The same without directions that are not needed: all but the last of the rank, whose s are the largest. The function
+ * sees F, the directions V (rank, r) and s, and sets *needed. */
+typedef circe_status circe__needed_fn(void *user, const circe__table *F, const double *V, double *s, int64_t rank,
+                                      int64_t *needed);
+circe_status circe__decompose_needed(const circe__data *data, circe__table *F, circe__table *also,
+                                     circe__needed_fn *count, void *user, circe__spectrum *spectrum);
 void circe__spectrum_free(const circe_context *context, circe__spectrum *spectrum);
 /* Q as a table, still the spectrum's. */
 static inline circe__table circe__spectrum_rows(const circe__spectrum *spectrum) {
@@ -191,6 +198,7 @@ typedef struct circe__regressor {
     const circe__data *data;
     const circe__spectrum *spectrum;
     double ridge;
+    bool quick;                /* found by the short search */
     double *leverage;          /* (n): the diagonal of S */
     circe_test_device *device; /* of leverage, as for a table */
     circe_test_regression info;
@@ -258,7 +266,7 @@ void circe__outside_free(const circe_context *context, circe__outside *fit);
 circe_status circe__outside_residual(const circe__data *data, const circe__outside *fit, const circe__table *target,
                                      const circe__fold *fold, circe__table *residual);
 
-/* The rows index[0..n) of a table. */
+/* The rows index[0..n) of a table, in the host's memory. */
 circe_status circe__table_rows(const circe_context *context, const circe__table *from, const int64_t *index, int64_t n,
                                circe__table *to);
 
@@ -363,9 +371,9 @@ circe_status circe__pair_to_host(const circe__data *data, const circe__pair *pai
 circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *plan, circe__pair *pair,
                               circe__regressions *regressions, circe_test_result *result);
 /* Are the residuals free of y, and how far could the errors of both fits move the statistic? target: of the left side;
- * NULL: it is not regressed. */
-circe_status circe__check_sides(const circe__data *data, const circe__table *target, circe__regressions *regressions,
-                                const circe__pair *pair, circe_test_result *result);
+ * NULL: it is not regressed. noise: of the target. */
+circe_status circe__check_sides(const circe__data *data, const circe__table *target, const circe__table *noise,
+                                circe__regressions *regressions, const circe__pair *pair, circe_test_result *result);
 /* left (n rows) minus its regression on the tested rows' y, with the regressor's width and ridge. */
 circe_status circe__center_y(const circe__data *data, const circe__regressor *regressor, circe__table *left);
 void circe__pair_free(const circe_context *context, circe__pair *pair);
@@ -379,6 +387,8 @@ circe_status circe__remaining(const circe__data *data, const circe__regressor *s
 /* noise (n, q) := residuals of the right side over 1 - leverage. */
 circe_status circe__noise(const circe__data *data, const circe__regressor *regressor, const circe__table *right,
                           circe__table *noise);
+/* The same from the residual, in place. */
+circe_status circe__noise_of(const circe__data *data, const circe__regressor *regressor, circe__table *residual);
 
 /* ---- wild.c ----------------------------------------------------------------------------------------------------- */
 
@@ -451,6 +461,8 @@ double circe__clip_p(double p);
 /* Weighted functions of y that check the residuals of both sides; made when they are first needed. */
 typedef struct circe__views {
     circe__table of[2];
+    int64_t *index; /* the rows they are of; NULL: all */
+    circe__data part;
 } circe__views;
 circe_status circe__views_make(const circe__data *data, circe__views *views);
 void circe__views_free(const circe_context *context, circe__views *views);

@@ -9,7 +9,7 @@
 
 #include "inference/inference_parts.h"
 
-enum { ROWS = 64, COLUMNS = 96, EXACT = 1024 };
+enum { ROWS = 64, COLUMNS = 96, EXACT = 1024, HELD = 16384 };
 
 /* Copies some rows of the pair to separate tables: all of them if there are at most `most`. */
 typedef struct sample {
@@ -185,19 +185,25 @@ circe_status circe__moments(const circe__data *data, const circe__pair *pair, in
     return CIRCE_OK;
 }
 
+/* C (p q) := left (x) noise of a row. */
+static void multiply_out(const double *restrict left, int64_t p, const double *restrict noise, int64_t q,
+                         double *restrict C) {
+    for (int64_t a = 0; a < p; a++)
+        for (int64_t b = 0; b < q; b++) C[a * q + b] = left[a] * noise[b];
+}
+
 /* The Gram matrix C'C (p q, p q), lower triangle, in blocks of rows. */
 static circe_status product_gram(const circe__data *data, const circe__pair *pair, double *gram) {
     int64_t p = pair->p, q = pair->q, size = p * q;
     const circe__rows_pair there = circe__rows_pair_of(pair);
     if (pair->left.device != NULL) return pair->left.device->ops->product_gram(pair->left.device, &there, gram);
-    double *C = circe__alloc(data->context, ROWS * size, sizeof *C);
+    int64_t most = circe__max(ROWS, HELD / circe__max(size, 1));
+    double *C = circe__alloc(data->context, most * size, sizeof *C);
     if (C == NULL) return CIRCE_ERR_MEMORY;
-    for (int64_t row = 0; row < pair->n; row += ROWS) {
-        int64_t rows = circe__min(ROWS, pair->n - row);
+    for (int64_t row = 0; row < pair->n; row += most) {
+        int64_t rows = circe__min(most, pair->n - row);
         for (int64_t i = 0; i < rows; i++)
-            for (int64_t a = 0; a < p; a++)
-                for (int64_t b = 0; b < q; b++)
-                    C[i * size + a * q + b] = pair->left.data[(row + i) * p + a] * pair->noise.data[(row + i) * q + b];
+            multiply_out(pair->left.data + (row + i) * p, p, pair->noise.data + (row + i) * q, q, C + i * size);
         data->context->backend->algebra->gram_update(size, rows, C, size, row == 0 ? 0.0 : 1.0, gram, size);
     }
     circe__free(data->context, C);

@@ -14,9 +14,7 @@
 circe_status circe__table_rows(const circe_context *context, const circe__table *from, const int64_t *index, int64_t n,
                                circe__table *to) {
     circe_status status = circe__table_new(context, n, from->cols, to);
-    for (int64_t i = 0; status == CIRCE_OK && from->cols > 0 && i < n; i++)
-        memcpy(to->data + i * to->cols, from->data + index[i] * to->cols, (size_t)to->cols * sizeof(double));
-    return status;
+    return status == CIRCE_OK && from->cols > 0 ? circe__rows_of(from, index, n, to->data) : status;
 }
 
 void circe__outside_free(const circe_context *context, circe__outside *fit) {

@@ -235,18 +235,19 @@ static void run_divide(void *user, int64_t first, int64_t end) {
     }
 }
 
+circe_status circe__noise_of(const circe__data *data, const circe__regressor *regressor, circe__table *residual) {
+    dividing w = {regressor, residual};
+    if (residual->device != NULL) return circe__rows_divide(regressor, residual);
+    if (circe__in_blocks(regressor->data, residual->rows)) return circe__leave_out(regressor, residual);
+    circe__run_ranges(data->context->threads, residual->rows, 4096 / (residual->cols + 1) + 1, run_divide, &w);
+    return CIRCE_OK;
+}
+
 circe_status circe__noise(const circe__data *data, const circe__regressor *regressor, const circe__table *right,
                           circe__table *noise) {
     circe_status status = circe__table_copy(data->context, right, noise);
     if (status == CIRCE_OK) status = circe__residual(regressor, noise);
-    dividing w = {regressor, noise};
-    if (status == CIRCE_OK && noise->device != NULL)
-        status = circe__rows_divide(regressor, noise);
-    else if (status == CIRCE_OK && circe__in_blocks(regressor->data, noise->rows))
-        status = circe__leave_out(regressor, noise);
-    else if (status == CIRCE_OK)
-        circe__run_ranges(data->context->threads, noise->rows, 4096 / (noise->cols + 1) + 1, run_divide, &w);
-    return status;
+    return status == CIRCE_OK ? circe__noise_of(data, regressor, noise) : status;
 }
 
 /* If only rounding is left on a side, the statistic is 0 and the p-value 1. */
@@ -318,22 +319,19 @@ typedef struct checking {
     circe__regressions *regressions;
     const circe__table *targets[2]; /* NULL: not regressed */
     const circe__table *noises[2];
-    circe__table noise; /* of x */
     circe__views views;
 } checking;
 
 static circe_status run_check(void *user, int64_t t) {
     checking *c = user;
     circe__regressor *side = &c->regressions->side[t];
-    circe_status status = CIRCE_OK;
     if (c->targets[t] == NULL) return CIRCE_OK;
-    if (t == 0) status = circe__noise(c->data, side, c->targets[0], &c->noise);
-    return status == CIRCE_OK ? circe__check_residual(c->data, side, c->targets[t], c->noises[t], &c->views) : status;
+    return circe__check_residual(c->data, side, c->targets[t], c->noises[t], &c->views);
 }
 
-circe_status circe__check_sides(const circe__data *data, const circe__table *target, circe__regressions *regressions,
-                                const circe__pair *pair, circe_test_result *result) {
-    checking c = {data, regressions, {target, &pair->right}, {&c.noise, &pair->noise}, {0}, {{{0}}}};
+circe_status circe__check_sides(const circe__data *data, const circe__table *target, const circe__table *noise,
+                                circe__regressions *regressions, const circe__pair *pair, circe_test_result *result) {
+    checking c = {data, regressions, {target, &pair->right}, {noise, &pair->noise}, {.index = NULL}};
     circe_status status = circe__views_make(data, &c.views);
     if (status == CIRCE_OK) status = circe__beside(data, 2, run_check, &c);
     if (status == CIRCE_OK && target == NULL && data->faces != NULL) {
@@ -345,7 +343,6 @@ circe_status circe__check_sides(const circe__data *data, const circe__table *tar
     if (status == CIRCE_OK && target != NULL && data->y.dim > 0 && !data->by_value && circe__by_kernel(data))
         status = circe__check_misfit(data, regressions->side, c.targets, c.noises, result);
     circe__views_free(data->context, &c.views);
-    circe__table_free(data->context, &c.noise);
     return status;
 }
 
@@ -361,7 +358,7 @@ static circe_status compress_sides(const circe__data *data, circe__pair *pair, c
 
 circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *plan, circe__pair *pair,
                               circe__regressions *regressions, circe_test_result *result) {
-    circe__table target = {0};
+    circe__table target = {0}, noise = {0}; /* noise: of the target */
     *pair = (circe__pair){.n = data->total, .scale = 1.0};
     *regressions = (circe__regressions){0};
     circe__regressor *sides = regressions->side;
@@ -369,10 +366,13 @@ circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *p
     if (status == CIRCE_OK) status = regress_sides(data, plan, &target, &pair->right, regressions);
     if (status == CIRCE_OK) status = left_side(data, plan, &target, regressions, pair, result);
     if (status == CIRCE_OK) status = right_noise(data, &sides[1], pair);
-    if (status == CIRCE_OK && !data->options.skip_checks)
-        status = circe__check_sides(data, plan->regress_x ? &target : NULL, regressions, pair, result);
+    const bool checked = !data->options.skip_checks;
+    if (status == CIRCE_OK && checked && plan->regress_x) status = circe__noise(data, &sides[0], &target, &noise);
+    if (status == CIRCE_OK && checked)
+        status = circe__check_sides(data, plan->regress_x ? &target : NULL, &noise, regressions, pair, result);
     if (status == CIRCE_OK && data->n > MANY_ROWS && !plan->columns) status = compress_sides(data, pair, result);
     circe__table_free(data->context, &target);
+    circe__table_free(data->context, &noise);
     if (status != CIRCE_OK) {
         circe__pair_free(data->context, pair);
         circe__regressions_free(data->context, regressions);

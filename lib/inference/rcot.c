@@ -37,7 +37,7 @@ static circe_status test_pair(const circe__data *data, circe_test_result *result
     const circe_test_options *o = &data->options;
     circe__pair pair = {.n = data->n, .scale = 1.0};
     circe__regressions made = {0};
-    circe__table x = {0};
+    circe__table x = {0}, noise = {0}; /* noise: of x */
     circe_status status = fourier_table(data, &data->x, o->features_x, CIRCE__STREAM_FOURIER + 100, "x", &x);
     if (status == CIRCE_OK) status = circe__table_copy(context, &x, &pair.left);
     if (status == CIRCE_OK)
@@ -48,11 +48,13 @@ static circe_status test_pair(const circe__data *data, circe_test_result *result
     double size = 0.0, left = 0.0, remaining = 0.0;
     if (status == CIRCE_OK) status = circe__size_of(data, &x, &size);
     if (status == CIRCE_OK) status = circe__size_of(data, &pair.left, &left);
+    if (status == CIRCE_OK) status = circe__table_copy(context, &pair.left, &noise);
     if (status == CIRCE_OK) status = circe__residual(&made.side[1], &pair.left);
     if (status == CIRCE_OK) status = circe__noise(data, &made.side[1], &pair.right, &pair.noise);
     if (status == CIRCE_OK) status = circe__remaining(data, &made.side[1], &pair.right, &pair.noise, &remaining);
-    if (status == CIRCE_OK && !o->skip_checks && data->y.dim > 0)
-        status = circe__check_sides(data, &x, &made, &pair, result);
+    const bool checked = data->y.dim > 0 && !o->skip_checks;
+    if (status == CIRCE_OK && checked) status = circe__noise_of(data, &made.side[0], &noise);
+    if (status == CIRCE_OK && checked) status = circe__check_sides(data, &x, &noise, &made, &pair, result);
     if (status == CIRCE_OK) {
         result->rank_x = pair.p = pair.left.cols;
         result->rank_z = pair.q = pair.right.cols;
@@ -64,6 +66,7 @@ static circe_status test_pair(const circe__data *data, circe_test_result *result
         status = circe__pair_test(data, &pair, o->null == CIRCE_NULL_AUTO ? CIRCE_NULL_SPECTRAL : o->null, result);
     }
     circe__table_free(context, &x);
+    circe__table_free(context, &noise);
     circe__pair_free(context, &pair);
     circe__regressions_free(context, &made);
     return status;

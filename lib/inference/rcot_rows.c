@@ -460,7 +460,7 @@ static circe_status check_some(const layout *l, const maps *m, circe_test_result
     int64_t n = circe__min(data->n, CHECKED_ROWS), *index = circe__alloc(data->context, n, sizeof *index);
     circe__data part = {0};
     circe__table residual[2] = {{0}};
-    circe__views views = {0};
+    circe__views views = {.index = NULL};
     circe_test_regression *info[2] = {&result->x, &result->z};
     circe_status status = index == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) {

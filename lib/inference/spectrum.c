@@ -34,7 +34,8 @@ static circe_status rotate(const circe_context *context, circe__table *table, co
 
 /* Q and s from F, which is consumed; `also`, of the same columns, is rotated with it. Drops directions below
  * rounding. */
-circe_status circe__decompose(const circe__data *data, circe__table *F, circe__table *also, circe__spectrum *spectrum) {
+circe_status circe__decompose_needed(const circe__data *data, circe__table *F, circe__table *also,
+                                     circe__needed_fn *count, void *user, circe__spectrum *spectrum) {
     const circe_context *context = data->context;
     const circe__algebra *algebra = context->backend->algebra;
     int64_t r = F->cols, first = 0;
@@ -51,6 +52,9 @@ circe_status circe__decompose(const circe__data *data, circe__table *F, circe__t
     }
     while (first < r && s[first] <= 1e-13 * s[r - 1]) first++; /* ascending */
     int64_t rank = r - first;
+    if (count != NULL) status = count(user, F, V + first * r, s + first, r - first, &rank);
+    if (status != CIRCE_OK) goto done;
+    first = r - rank;
     status = circe__turned(context, F, V + first * r, rank, &Q);
     if (status != CIRCE_OK) goto done;
     if (also != NULL) status = rotate(context, also, V + first * r, rank);
@@ -68,6 +72,10 @@ done:
     circe__free(context, iwork);
     circe__table_free(context, F);
     return status;
+}
+
+circe_status circe__decompose(const circe__data *data, circe__table *F, circe__table *also, circe__spectrum *spectrum) {
+    return circe__decompose_needed(data, F, also, NULL, NULL, spectrum);
 }
 
 circe_status circe__features_y(const circe__data *data, const circe__sight *sight, circe__table *features,

@@ -233,7 +233,7 @@ static circe_status center_tested(const circe__data *data, const circe__sight *s
                                   int64_t tested, residuals *r, circe_test_result *result) {
     circe__local local = {0};
     circe__table noise = {0};
-    circe__views views = {0};
+    circe__views views = {.index = NULL};
     circe_status status = circe__local_make(data, order, tested, sight, result->z.ridge, &local);
     for (int times = 0; status == CIRCE_OK && times < 2; times++) {
         status = circe__residual(&local.regressor, &r->a);
