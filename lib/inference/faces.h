@@ -36,8 +36,9 @@ static inline double circe__between(double low, double high) {
     return middle >= low && middle < high ? middle : low;
 }
 
-/* tree.c: faces->leaves[side] from the target; dim 0 if no split pays. */
-circe_status circe__tree_grow(const circe__data *data, const circe__table *target, int side);
+/* tree.c: faces->leaves[side] from the target; dim 0 if no split pays. A tree that needs more than `few` splits may end
+ * before it is complete. */
+circe_status circe__tree_grow(const circe__data *data, const circe__table *target, int side, int64_t few);
 
 /* forest.c: subtracts from the target what a random forest predicts, each row by trees that were not grown on it. */
 circe_status circe__forest_residual(const circe__data *data, circe__table *target);
@@ -64,5 +65,6 @@ typedef struct circe__gcv {
 circe_status circe__gcv_of(const circe__data *data, const circe__table *F, const circe__table *const targets[2],
                            const double extra[2], circe__gcv found[2]);
 
-/* The sight and ridge for each target, from low ranks and some rows (screen.c). */
-circe_status circe__screen(const circe__data *data, const circe__table *const targets[2], circe__sight best[2]);
+/* The sight for each target, from low ranks and some rows (screen.c). *quick: data->quick, and that was enough. */
+circe_status circe__screen(const circe__data *data, const circe__table *const targets[2], circe__sight best[2],
+                           bool *quick);

@@ -213,13 +213,9 @@ static void add_variable(circe__key *key, const circe__data *data, const circe__
 /* Everything that the regression of a target is made of. */
 static circe__key key_of(const circe__data *data, const circe__table *target, int side) {
     const circe_test_options *o = &data->options;
-    const double numbers[] = {(double)side,
-                              o->undersmoothing,
-                              (double)o->max_rank,
-                              (double)data->by_value,
-                              (double)(data->faces != NULL),
-                              (double)o->regressor,
-                              (double)target->cols};
+    const double numbers[] = {(double)side,           o->undersmoothing,   (double)o->max_rank,
+                              (double)data->by_value, (double)data->quick, (double)(data->faces != NULL),
+                              (double)o->regressor,   (double)target->cols};
     circe__key key = circe__key_begin('r');
     circe__key_add(&key, numbers, sizeof numbers);
     circe__key_add(&key, &o->seed, sizeof o->seed);

@@ -16,6 +16,8 @@
 
 enum {
     MOST_ROWS = 600,
+    QUICK_ROWS = 400,
+    QUICK_RANK = 48,
     MOST_RANK = 128, /* half of it without products */
     COLUMNS = 4,
     STARTS = 2,
@@ -249,10 +251,15 @@ static void learning_free(learning *w) {
     circe__free(context, w->iwork);
 }
 
+/* The short search for few rows is to be short itself; for many, good directions save features. */
+static int64_t most_rows(const circe__data *data) {
+    return data->quick ? circe__min(circe__max(data->total / 8, QUICK_ROWS), MOST_ROWS) : MOST_ROWS;
+}
+
 static circe_status prepare(const circe__data *data, const circe__table *columns, const circe__table *target, int side,
                             learning *w) {
     circe_context *context = data->context;
-    int64_t d = columns->cols, m = circe__min(target->rows, MOST_ROWS), *index = NULL;
+    int64_t d = columns->cols, m = circe__min(target->rows, most_rows(data)), *index = NULL;
     double lost;
     *w = (learning){.data = data, .m = m, .d = d, .side = side};
     index = circe__alloc(context, m, sizeof *index);
@@ -268,7 +275,10 @@ static circe_status prepare(const circe__data *data, const circe__table *columns
         circe_random_subset((circe_random){data->options.seed, CIRCE__STREAM_ROWS}, target->rows, m, index);
         status = circe__data_rows_of_y(data, index, m, &w->part);
     }
-    w->n_pivots = circe__min(d > circe__columns(data)->dim ? MOST_RANK : MOST_RANK / 2, m / 4);
+    w->n_pivots = circe__min(d > circe__columns(data)->dim ? MOST_RANK
+                             : data->quick                 ? QUICK_RANK
+                                                           : MOST_RANK / 2,
+                             m / 4);
     circe_random_subset((circe_random){data->options.seed, CIRCE__STREAM_HALVES}, m, w->n_pivots, w->pivots);
     if (status == CIRCE_OK) status = circe__table_rows(context, target, index, m, &w->target);
     if (status == CIRCE_OK) status = circe__compress(&w->part, &w->target, NULL, COLUMNS, &lost);

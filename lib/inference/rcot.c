@@ -1,11 +1,13 @@
 /* RCoT: a few random Fourier features of x against a few of z (Strobl, Zhang and Visweswaran 2019), both regressed on
  * y.
  *
- * Up to ADAPTIVE_ROWS rows, the regressions are those of kci (screen.c), and the rest is pair.c. Beyond that, and if
- * y's kernel of numbers or its number of features is given, y has random features as well, and memory does not grow
- * with n (rcot_rows.c). A hundred random features do not tell a hundred classes apart, so classes go the first way if
- * they can.
- */
+ * Up to ADAPTIVE_ROWS rows, the regressions are those of kci (screen.c), and the rest is pair.c. Most functions of y
+ * are smooth, so a short search comes first, and the whole search only if the residuals of both sides may still depend
+ * on y. Beyond ADAPTIVE_ROWS, and if y's kernel of numbers or its number of features is given, y has random features as
+ * well, and memory does not grow with n (rcot_rows.c). A hundred random features do not tell a hundred classes apart,
+ * so classes go the first way if they can. */
+#include <math.h>
+
 #include "inference/dependence.h"
 #include "inference/faces.h"
 #include "inference/fourier.h"
@@ -31,8 +33,20 @@ static circe_status fourier_table(const circe__data *data, const circe__variable
     return status;
 }
 
-/* Tests what regressions like those of kci, or the means per value of y, leave of x and z. */
-static circe_status test_pair(const circe__data *data, circe_test_result *result) {
+/* The short search is for smooth functions of numbers. */
+static bool may_be_quick(const circe__data *data) {
+    return data->faces != NULL && data->coded.dim == 0 && data->dependence == NULL;
+}
+
+/* Whether what the short search found may leave the same of y in x and in z: one good fit of the two is enough. */
+static bool is_doubtful(const circe__regressions *made, const circe_test_result *result) {
+    const double unlikely = 0.1, moves = 0.4;
+    return fmax(made->side[0].info.check_p, made->side[1].info.check_p) < unlikely || result->misfit > moves;
+}
+
+/* Tests what regressions like those of kci, or the means per value of y, leave of x and z. Sets *again if a longer
+ * search for these regressions may find better ones. */
+static circe_status test_residuals(const circe__data *data, circe_test_result *result, bool *again) {
     const circe_context *context = data->context;
     const circe_test_options *o = &data->options;
     circe__pair pair = {.n = data->n, .scale = 1.0};
@@ -52,10 +66,12 @@ static circe_status test_pair(const circe__data *data, circe_test_result *result
     if (status == CIRCE_OK) status = circe__residual(&made.side[1], &pair.left);
     if (status == CIRCE_OK) status = circe__noise(data, &made.side[1], &pair.right, &pair.noise);
     if (status == CIRCE_OK) status = circe__remaining(data, &made.side[1], &pair.right, &pair.noise, &remaining);
-    const bool checked = data->y.dim > 0 && !o->skip_checks;
+    const bool quick = made.side[0].quick, checked = data->y.dim > 0 && (quick || !o->skip_checks);
     if (status == CIRCE_OK && checked) status = circe__noise_of(data, &made.side[0], &noise);
     if (status == CIRCE_OK && checked) status = circe__check_sides(data, &x, &noise, &made, &pair, result);
-    if (status == CIRCE_OK) {
+    *again = status == CIRCE_OK && quick && is_doubtful(&made, result);
+    if (quick && o->skip_checks) result->misfit = made.side[0].info.check_p = made.side[1].info.check_p = NAN;
+    if (status == CIRCE_OK && !*again) {
         result->rank_x = pair.p = pair.left.cols;
         result->rank_z = pair.q = pair.right.cols;
         result->x = made.side[0].info;
@@ -70,6 +86,16 @@ static circe_status test_pair(const circe__data *data, circe_test_result *result
     circe__pair_free(context, &pair);
     circe__regressions_free(context, &made);
     return status;
+}
+
+static circe_status test_pair(const circe__data *data, circe_test_result *result) {
+    circe__data own = *data;
+    bool again = false;
+    own.quick = may_be_quick(data);
+    circe_status status = test_residuals(&own, result, &again);
+    if (status != CIRCE_OK || !again) return status;
+    own.quick = false;
+    return test_residuals(&own, result, &again);
 }
 
 static bool is_adaptive(const circe__data *data) {

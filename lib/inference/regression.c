@@ -235,10 +235,10 @@ typedef struct choice {
 /* The ridge that generalised cross-validation prefers: O(r) per ridge once P = Q' target is known.
  *
  *     |t - Q D P|^2 = |t|^2 - sum_k |P_k|^2 (s_k + 2 ridge) / (s_k + ridge)^2,   D = 1/(s + ridge) */
-static circe_status guess_ridge(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
+static circe_status guess_ridge(const circe__data *data, const double *s, int64_t r, const circe__table *target,
                                 const double *P, int64_t *guess) {
     const circe_test_options *o = &data->options;
-    int64_t n = spectrum->n, r = spectrum->rank, columns = circe__min(target->cols, LOO_COLUMNS);
+    int64_t n = target->rows, columns = circe__min(target->cols, LOO_COLUMNS);
     double total = 0.0, least = HUGE_VAL;
     circe_status status = CIRCE_OK;
     *guess = o->n_ridge / 2;
@@ -249,14 +249,13 @@ static circe_status guess_ridge(const circe__data *data, const circe__spectrum *
     for (int64_t l = 0; l < o->n_ridge; l++) {
         double degrees = 1.0, left = total;
         for (int64_t k = 0; k < r; k++) {
-            double inverse = 1.0 / (spectrum->s[k] + o->ridge[l]),
-                   energy = circe__square_norm(P + k * columns, columns);
-            degrees += spectrum->s[k] * inverse;
-            left -= energy * (spectrum->s[k] + 2.0 * o->ridge[l]) * inverse * inverse;
+            double inverse = 1.0 / (s[k] + o->ridge[l]), energy = circe__square_norm(P + k * columns, columns);
+            degrees += s[k] * inverse;
+            left -= energy * (s[k] + 2.0 * o->ridge[l]) * inverse * inverse;
         }
-        double free = 1.0 - degrees / (double)n, error = fmax(left, 0.0) / (free * free);
-        if (free <= 0.05 || error >= least) continue;
-        least = error;
+        double free = 1.0 - degrees / (double)n, value = fmax(left, 0.0) / (free * free);
+        if (free <= 0.05 || value >= least) continue;
+        least = value;
         *guess = l;
     }
     return status;
@@ -270,22 +269,17 @@ static bool are_ascending(const double *v, int64_t n) {
 }
 
 /* Replaces the best ridge so far if this spectrum has a better one for the target. Leave-one-out tries REACH ridges on
- * either side of the one that generalised cross-validation prefers, and goes on while the best is at an end. */
-static circe_status try_ridges(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
-                               double *errors, choice *best) {
+ * either side of the guess, and goes on while the best is at an end; without a guess, -1, it tries all. P is NULL if
+ * blocks are left out, of which there are all ridges. */
+static circe_status try_around(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
+                               const double *P, int64_t guess, choice *best) {
     enum { REACH = 2 };
     const circe_test_options *o = &data->options;
-    const bool blocks = circe__in_blocks(data, spectrum->n);
-    double alone = 0.0, *P = NULL;
-    int64_t all = o->n_ridge, first = 0, end = all, least = 0;
-    circe_status status = blocks ? CIRCE_OK : project(data, spectrum, target, &P);
-    if (status == CIRCE_OK && !blocks && are_ascending(o->ridge, all)) {
-        int64_t guess = 0;
-        status = guess_ridge(data, spectrum, target, P, &guess);
-        first = circe__max(guess - REACH, 0);
-        end = circe__min(guess + REACH + 1, all);
-    }
-    if (blocks)
+    int64_t all = o->n_ridge, first = guess < 0 ? 0 : circe__max(guess - REACH, 0), least = 0;
+    int64_t end = guess < 0 ? all : circe__min(guess + REACH + 1, all);
+    double alone = 0.0, *errors = circe__alloc(data->context, all, sizeof *errors);
+    circe_status status = errors == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK && P == NULL)
         status = circe__loo(data, spectrum, target, o->ridge, all, errors, &alone);
     else if (status == CIRCE_OK)
         status = loo_of(data, spectrum, target, P, o->ridge + first, end - first, errors + first, &alone);
@@ -299,9 +293,23 @@ static circe_status try_ridges(const circe__data *data, const circe__spectrum *s
         first = circe__min(first, more);
         end = circe__max(end, more + 1);
     }
-    circe__free(data->context, P);
     if (status == CIRCE_OK && errors[least] < best->error)
         *best = (choice){errors[least], alone, o->ridge[least], spectrum->sight};
+    circe__free(data->context, errors);
+    return status;
+}
+
+static circe_status try_ridges(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
+                               choice *best) {
+    const circe_test_options *o = &data->options;
+    double *P = NULL;
+    int64_t guess = -1;
+    if (circe__in_blocks(data, spectrum->n)) return try_around(data, spectrum, target, NULL, -1, best);
+    circe_status status = project(data, spectrum, target, &P);
+    if (status == CIRCE_OK && are_ascending(o->ridge, o->n_ridge))
+        status = guess_ridge(data, spectrum->s, spectrum->rank, target, P, &guess);
+    if (status == CIRCE_OK) status = try_around(data, spectrum, target, P, guess, best);
+    circe__free(data->context, P);
     return status;
 }
 
@@ -312,8 +320,7 @@ static circe_status search(const circe__data *data, const circe__table *const ta
     bool any = false;
     for (int64_t f = 0; data->y.dim > 0 && f < data->y.kernel->n_factors; f++) any = any || data->y.free[f];
     if (!any || data->by_value) widths = 1;
-    double *errors = circe__alloc(data->context, o->n_ridge, sizeof *errors);
-    circe_status status = errors == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    circe_status status = CIRCE_OK;
     for (int64_t w = 0; status == CIRCE_OK && w < widths; w++) {
         circe__spectrum spectrum = {0};
         circe__sight sight = {data->by_value ? CIRCE__VALUES : CIRCE__KERNEL, 0,
@@ -323,11 +330,10 @@ static circe_status search(const circe__data *data, const circe__table *const ta
                               0, 0.0};
         status = circe__spectrum_make(data, &sight, &spectrum);
         for (int t = 0; status == CIRCE_OK && t < 2; t++)
-            if (targets[t] != NULL) status = try_ridges(data, &spectrum, targets[t], errors, &best[t]);
+            if (targets[t] != NULL) status = try_ridges(data, &spectrum, targets[t], &best[t]);
         circe__spectrum_free(data->context, &spectrum);
         if (status == CIRCE_OK) status = circe__progress(data->context, "regressions on y", w + 1, widths);
     }
-    circe__free(data->context, errors);
     return status;
 }
 
@@ -395,6 +401,7 @@ typedef struct adapting {
     circe__sight sights[2];
     circe__regressions *made;
     choice *best;
+    bool quick;
 } adapting;
 
 static circe_status run_leading(void *user, int64_t t) {
@@ -407,22 +414,105 @@ static circe_status run_leading(void *user, int64_t t) {
     return circe__to_host(a->data->context, &a->led[t], &a->copies[t]);
 }
 
+/* ---- many rows (rcot) --------------------------------------------------------------------------------------------
+ *
+ * The ridge is chosen before F is turned, by leave-one-out of some rows under the fit of all. Then only the directions
+ * are turned that this ridge uses. */
+
+enum { SOME_ROWS = 1024 };
+
+/* The k-th spectrum. */
+typedef struct needing {
+    adapting *a;
+    int64_t k;
+    int64_t *index; /* (SOME_ROWS) */
+    circe__data part;
+} needing;
+
+/* Chooses the ridge of side t. */
+static circe_status ridge_of_some(const needing *w, int t, const circe__table *F, const double *V,
+                                  const circe__spectrum *some) {
+    adapting *a = w->a;
+    const circe_context *context = a->data->context;
+    const circe__table *target = a->by[t];
+    int64_t q = circe__min(target->cols, LOO_COLUMNS), r = F->cols, rank = some->rank, guess = -1;
+    double *C = circe__alloc(context, (r + rank) * q + 1, sizeof *C), *P = C + r * q;
+    circe__table rows = {0};
+    circe_status status = C == NULL ? CIRCE_ERR_MEMORY : circe__cross(context, F, r, target, q, C);
+    if (status == CIRCE_OK && q > 0) context->backend->algebra->gemm(0, 0, rank, q, r, 1.0, V, r, C, q, 0.0, P, q);
+    if (status == CIRCE_OK && are_ascending(a->data->options.ridge, a->data->options.n_ridge))
+        status = guess_ridge(a->data, some->s, rank, target, P, &guess);
+    if (status == CIRCE_OK) status = circe__table_rows(context, target, w->index, SOME_ROWS, &rows);
+    if (status == CIRCE_OK) status = try_around(&w->part, some, &rows, P, guess, &a->best[t]);
+    a->best[t].sight.side = t;
+    circe__table_free(context, &rows);
+    circe__free(context, C);
+    return status;
+}
+
+/* A direction of s = ridge / 20 moves by a twentieth of itself. */
+static circe_status count_needed(void *user, const circe__table *F, const double *V, double *s, int64_t rank,
+                                 int64_t *needed) {
+    const double negligible = 0.05;
+    const needing *w = user;
+    const adapting *a = w->a;
+    const circe_context *context = a->data->context;
+    const circe__spectrum all = {.n = F->rows, .rank = rank, .s = s};
+    circe__spectrum some = {.n = SOME_ROWS, .rank = rank, .s = s, .sight = a->made->spectra[w->k].sight};
+    circe__table rows = {0}, turned = {0};
+    double least = HUGE_VAL;
+    circe_status status = circe__table_rows(context, F, w->index, SOME_ROWS, &rows);
+    if (status == CIRCE_OK) status = circe__turned(context, &rows, V, rank, &turned);
+    some.Q = turned.data;
+    for (int t = 0; status == CIRCE_OK && t < 2; t++) {
+        if (a->by[t] == NULL || !same_sight(&some.sight, &a->sights[t])) continue;
+        status = ridge_of_some(w, t, F, V, &some);
+        least = fmin(least, circe__undersmoothed(&all, a->best[t].ridge, a->data->options.undersmoothing));
+    }
+    *needed = rank;
+    while (*needed > 1 && s[rank - *needed] < negligible * least) --*needed;
+    circe__table_free(context, &rows);
+    circe__table_free(context, &turned);
+    return status;
+}
+
+static bool are_many(const circe__data *data) {
+    return data->options.method == CIRCE_TEST_RCOT && data->total > SOME_ROWS + SOME_ROWS / 2 &&
+           data->dependence == NULL;
+}
+
 static circe_status run_spectrum(void *user, int64_t k) {
-    const adapting *a = user;
-    circe__sight sight = a->made->spectra[k].sight;
-    return circe__spectrum_make(a->data, &sight, &a->made->spectra[k]);
+    adapting *a = user;
+    const circe__data *data = a->data;
+    circe__spectrum *made = &a->made->spectra[k];
+    const circe__sight sight = made->sight;
+    if (!are_many(data)) return circe__spectrum_make(data, &sight, made);
+    circe__table F = {0};
+    needing w = {.a = a, .k = k, .index = circe__alloc(data->context, SOME_ROWS, sizeof *w.index)};
+    circe_status status = w.index == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) {
+        circe__random_subset(data->context->threads, (circe_random){data->options.seed, CIRCE__STREAM_HALVES},
+                             data->total, SOME_ROWS, w.index);
+        w.part = (circe__data){.context = data->context, .options = data->options, .total = SOME_ROWS};
+        w.part.unit = circe__alloc(data->context, SOME_ROWS, sizeof *w.part.unit);
+        status = w.part.unit == NULL ? CIRCE_ERR_MEMORY : circe__features_y(data, &sight, &F, &made->left_out);
+    }
+    for (int64_t i = 0; status == CIRCE_OK && i < SOME_ROWS; i++) w.part.unit[i] = data->unit[w.index[i]];
+    if (status == CIRCE_OK) status = circe__weigh(data, &F);
+    if (status == CIRCE_OK) status = circe__decompose_needed(data, &F, NULL, count_needed, &w, made);
+    circe__table_free(data->context, &F);
+    circe__free(data->context, w.index);
+    circe__free(data->context, w.part.unit);
+    return status;
 }
 
 static circe_status run_ridges(void *user, int64_t t) {
     const adapting *a = user;
     const circe__spectrum *spectrum = NULL;
-    if (a->by[t] == NULL) return CIRCE_OK;
-    double *errors = circe__alloc(a->data->context, a->data->options.n_ridge, sizeof *errors);
-    circe_status status = errors == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
-    if (status == CIRCE_OK) status = spectrum_of(a->data, &a->sights[t], a->made, &spectrum);
-    if (status == CIRCE_OK) status = try_ridges(a->data, spectrum, a->by[t], errors, &a->best[t]);
+    if (a->by[t] == NULL || are_many(a->data)) return CIRCE_OK;
+    circe_status status = spectrum_of(a->data, &a->sights[t], a->made, &spectrum);
+    if (status == CIRCE_OK) status = try_ridges(a->data, spectrum, a->by[t], &a->best[t]);
     a->best[t].sight.side = (int)t;
-    circe__free(a->data->context, errors);
     return status;
 }
 
@@ -432,7 +522,7 @@ static circe_status adapt(const circe__data *data, const circe__table *const tar
     const circe__data host = circe__on_host(data);
     adapting a = {.data = data, .targets = targets, .made = made, .best = best};
     circe_status status = circe__beside(data, 2, run_leading, &a);
-    if (status == CIRCE_OK) status = circe__screen(&host, a.seen, a.sights);
+    if (status == CIRCE_OK) status = circe__screen(&host, a.seen, a.sights, &a.quick);
     circe__table_free(data->context, &a.copies[0]);
     circe__table_free(data->context, &a.copies[1]);
     for (int t = 0; status == CIRCE_OK && t < 2; t++) /* the spectra that run_ridges will look for */
@@ -442,6 +532,7 @@ static circe_status adapt(const circe__data *data, const circe__table *const tar
     if (status == CIRCE_OK) status = circe__beside(data, 2, run_ridges, &a);
     circe__table_free(data->context, &a.led[0]);
     circe__table_free(data->context, &a.led[1]);
+    for (int t = 0; t < 2; t++) made->side[t].quick = a.quick;
     return status;
 }
 

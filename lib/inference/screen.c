@@ -2,7 +2,11 @@
  * low rank on at most SCREEN_ROWS rows, and ranks them as well as leave-one-out does. Leave-one-out then chooses the
  * ridge at full rank (regression.c). What was fitted to the target beforehand counts: a metric of d columns as d
  * degrees of freedom, each split of a tree as SPLIT_DEGREES. Sums of parts grow one part at a time, from the best
- * kernel and from the additive one. */
+ * kernel and from the additive one.
+ *
+ * rcot begins with a short search, on QUICK_ROWS rows, for a smooth function of y or of a few directions of it: some
+ * widths of one kernel, two of the metric. What it finds has few degrees of freedom or is not used: then, or if the
+ * residuals are not free of y (rcot.c), all of the search follows. */
 #include <math.h>
 #include <string.h>
 
@@ -11,6 +15,8 @@
 
 enum {
     SCREEN_ROWS = 1200,
+    QUICK_ROWS = 600,
+    QUICK_RANK = 64,
     RANK = 80,
     SIMPLE_RANK = 40,
     MOST_RANK = 160, /* in one dimension: an eighth of the rows, between these */
@@ -22,6 +28,9 @@ enum {
     MOST_SPLIT_DIM = 8
 };
 static const double SPLIT_DEGREES = 3.0;
+/* Errors that differ by a smaller share are the same for rcot, which then takes fewer features. Cross-validation of
+ * some hundred rows does not tell them apart. */
+static const double ALIKE = 0.0025, ALIKE_QUICK = 0.005;
 
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
 
@@ -30,13 +39,24 @@ typedef struct screening {
     const circe__table *targets[2];
     circe__sight best[2];
     double least[2], degrees[2], ridge[2], share[2]; /* share: of the error of the mean alone */
+    double floor[2];                                 /* the least error of all; least: of the best */
+    int64_t rank[2];                                 /* features of the best */
     const circe__data *all;                          /* what they are rows of, which: NULL, all of them */
     const int64_t *index;
     const circe__table *of_all[2];
 } screening;
 
 static int64_t rank_of(const circe__data *data) {
+    if (data->quick) return QUICK_RANK;
     return circe__columns(data)->dim > 1 ? RANK : circe__min(circe__max(data->total / 8, RANK), MOST_RANK);
+}
+
+/* Whether an error with so many features is better than the best of side t so far. */
+static bool is_better(const screening *s, int t, double error, int64_t rank) {
+    if (s->data->options.method != CIRCE_TEST_RCOT) return error < s->least[t];
+    double share = s->data->quick ? ALIKE_QUICK : ALIKE;
+    double alike = (rank < s->rank[t] ? 1.0 + share : 1.0 - share) * s->floor[t];
+    return error < alike || (error < s->least[t] && rank <= s->rank[t]);
 }
 
 /* A candidate for the sides whose flag is set. */
@@ -51,14 +71,17 @@ static circe_status consider_at(screening *s, circe__sight sight, bool of_x, boo
     if (status == CIRCE_OK) circe__weigh(s->data, &F);
     if (status == CIRCE_OK) status = circe__gcv_of(s->data, &F, targets, extras, found);
     for (int t = 0; status == CIRCE_OK && t < 2; t++)
-        if (targets[t] != NULL && found[t].error < s->least[t]) {
+        if (targets[t] != NULL && is_better(s, t, found[t].error, F.cols)) {
             s->least[t] = found[t].error;
+            s->rank[t] = F.cols;
             s->degrees[t] = found[t].degrees;
             s->ridge[t] = found[t].ridge;
             s->share[t] = found[t].alone > 0.0 ? found[t].error / found[t].alone : 1.0;
             s->best[t] = sight;
             s->best[t].side = t;
         }
+    for (int t = 0; status == CIRCE_OK && t < 2; t++)
+        if (targets[t] != NULL) s->floor[t] = fmin(s->floor[t], found[t].error);
     circe__table_free(s->data->context, &F);
     return status;
 }
@@ -104,8 +127,11 @@ static circe_status try_width(void *user, int64_t k) {
 
 /* Side t of `from`, if it is better. */
 static void take_better(screening *s, const screening *from, int t) {
-    if (!(from->least[t] < s->least[t])) return;
+    bool better = is_better(s, t, from->least[t], from->rank[t]);
+    s->floor[t] = fmin(s->floor[t], from->floor[t]);
+    if (!better) return;
     s->least[t] = from->least[t];
+    s->rank[t] = from->rank[t];
     s->degrees[t] = from->degrees[t];
     s->ridge[t] = from->ridge[t];
     s->share[t] = from->share[t];
@@ -158,7 +184,7 @@ static circe_status consider_additive(screening *s, int t) {
     screening own = *s;
     const double width[] = {0.1, 0.3, 1.0};
     circe_status status = CIRCE_OK;
-    own.least[t] = HUGE_VAL;
+    own.least[t] = own.floor[t] = HUGE_VAL;
     for (int k = 0; status == CIRCE_OK && k < 3; k++)
         status = consider(&own, (circe__sight){CIRCE__ADDITIVE, t, width[k], 0, 0.0}, t == 0, t == 1, 0.0);
     if (status == CIRCE_OK && circe__columns(s->data)->dim <= MOST_PAIRED_DIM)
@@ -193,7 +219,7 @@ static circe_status compare_simple(const screening *s, bool wrong[2]) {
     screening own = *s;
     int64_t d = circe__columns(s->data)->dim;
     circe_status status = CIRCE_OK;
-    own.least[0] = own.least[1] = HUGE_VAL;
+    own.least[0] = own.least[1] = own.floor[0] = own.floor[1] = HUGE_VAL;
     wrong[0] = wrong[1] = false;
     if (d < 2 || d > MOST_ADDITIVE_DIM) return CIRCE_OK;
     unsigned parts = CIRCE__ADDITIVE | (d <= MOST_PAIRED_DIM ? CIRCE__PRODUCTS : 0u);
@@ -203,10 +229,10 @@ static circe_status compare_simple(const screening *s, bool wrong[2]) {
 }
 
 /* The leaves of the side's tree, of all rows and of the screened ones. */
-static circe_status grow_tree(screening *s, int t) {
+static circe_status grow_tree(screening *s, int t, int64_t few) {
     circe__faces *all = s->all->faces, *part = s->data->faces;
     if (s->all->dependence != NULL) return CIRCE_OK; /* splits would follow dependent rows */
-    circe_status status = circe__tree_grow(s->all, s->of_all[t], t);
+    circe_status status = circe__tree_grow(s->all, s->of_all[t], t, few);
     if (status != CIRCE_OK || part == all || all->splits[t] == 0) return status;
     part->splits[t] = all->splits[t];
     circe__variable_free(s->all->context, &part->leaves[t]);
@@ -216,7 +242,7 @@ static circe_status grow_tree(screening *s, int t) {
 /* Tries the costly candidates, for a side that needs them. */
 static circe_status consider_sums(screening *s, int t) {
     int64_t d = circe__columns(s->data)->dim;
-    circe_status status = grow_tree(s, t);
+    circe_status status = grow_tree(s, t, INT64_MAX);
     if (status == CIRCE_OK && d > 1 && d <= MOST_ADDITIVE_DIM) status = consider_beside(s, t, CIRCE__ADDITIVE);
     if (status == CIRCE_OK && d > 1 && d <= MOST_PAIRED_DIM) status = consider_beside(s, t, CIRCE__PRODUCTS);
     if (status == CIRCE_OK && s->data->faces->splits[t] > 0) status = consider_beside(s, t, CIRCE__LEAVES);
@@ -228,7 +254,7 @@ static circe_status consider_sums(screening *s, int t) {
  * far may be narrow for the jumps' sake alone, so a wide kernel stands beside them too. */
 static circe_status consider_leaves(screening *s, int t) {
     enum { FEW_SPLITS = 6 };
-    circe_status status = s->targets[t] == NULL ? CIRCE_OK : grow_tree(s, t);
+    circe_status status = s->targets[t] == NULL ? CIRCE_OK : grow_tree(s, t, FEW_SPLITS);
     int64_t splits = s->data->faces->splits[t];
     if (status != CIRCE_OK || splits == 0 || splits > FEW_SPLITS) return status;
     const circe__sight best = s->best[t];
@@ -320,12 +346,60 @@ static circe_status consider_all(screening *s) {
     return status;
 }
 
+/* ---- the short search -------------------------------------------------------------------------------------------- */
+
+/* Tries a few widths from the median downwards, as long as either side is better for it. */
+static circe_status try_downwards(screening *s, unsigned part, bool *narrow) {
+    const double narrowest = 0.1;
+    const circe_test_options *o = &s->data->options;
+    circe_status status = CIRCE_OK;
+    *narrow = true;
+    for (int64_t k = o->n_width - 1; status == CIRCE_OK && k >= 0; k--) {
+        const double before[2] = {s->floor[0], s->floor[1]}, width = o->width[k];
+        bool better = false;
+        if (width > 1.0 || width < narrowest) continue;
+        status = consider(s, (circe__sight){part, 0, width, 0, 0.0}, true, true, 0.0);
+        for (int t = 0; t < 2; t++)
+            better = better || (s->targets[t] != NULL && s->floor[t] < (1.0 - ALIKE_QUICK) * before[t]);
+        if (better) continue;
+        *narrow = false;
+        break;
+    }
+    return status;
+}
+
+static circe_status side_wide(screening *s, int t, bool wrong) {
+    const double width[] = {1.0, 3.0};
+    circe_status status = CIRCE_OK;
+    (void)wrong;
+    for (int k = 0; status == CIRCE_OK && k < 2 && s->targets[t] != NULL && s->data->faces->metric[t].dim > 0; k++)
+        status = consider(s, (circe__sight){CIRCE__METRIC, t, width[k], 0, 0.0}, t == 0, t == 1,
+                          (double)s->data->faces->metric[t].dim);
+    return status;
+}
+
+/* Finds smooth functions of y, or of a few directions of it. *enough: nothing says that there is more to find. */
+static circe_status consider_few(screening *s, bool *enough) {
+    bool wrong[2] = {false, false}, narrow = false, skewed = is_skewed(s->data);
+    circe_status status = try_downwards(s, skewed ? CIRCE__SCORES : CIRCE__KERNEL, &narrow);
+    if (status == CIRCE_OK) status = both_sides(s, side_wide, wrong);
+    if (status == CIRCE_OK) status = compare_simple(s, wrong);
+    *enough = true;
+    for (int t = 0; t < 2; t++)
+        if (s->targets[t] != NULL &&
+            (wrong[t] || is_rough(s, t) || tells_little(s, t) || (narrow && !(s->best[t].parts & CIRCE__METRIC))))
+            *enough = false;
+    return status;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
 /* A multiple of the degrees of freedom that screening found: the ridge leaves more features unused, and the ridge in
  * use, a tenth of the chosen one, takes two or three times as many degrees. More rows than were screened need a few
  * more. rcot is content with half as many. */
 static int64_t enough_features(const screening *s, int t) {
     enum { LEAST = 96 };
-    double times = s->all->options.method == CIRCE_TEST_RCOT ? 3.0 : 6.0;
+    double times = s->all->quick ? 2.0 : s->all->options.method == CIRCE_TEST_RCOT ? 3.0 : 6.0;
     double more = pow((double)s->all->total / (double)s->data->total, 0.25);
     int64_t wanted = (int64_t)(times * more * s->degrees[t]), rank = LEAST;
     while (rank < wanted) rank += rank / 3; /* steps: the two sides often share their features */
@@ -341,38 +415,42 @@ static double enough_trace(const screening *s, int t) {
 }
 
 /* The screened rows as a data set of their own, with their targets. */
-static circe_status some_rows(const circe__data *data, const circe__table *const targets[2], int64_t *index,
+static circe_status some_rows(const circe__data *data, const circe__table *const targets[2], int64_t n, int64_t *index,
                               circe__data *part, circe__table rows[2]) {
-    int64_t n = SCREEN_ROWS;
     circe_status status = index == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) {
         circe_random_subset((circe_random){data->options.seed, CIRCE__STREAM_ROWS}, data->total, n, index);
         status = circe__data_rows_of_y(data, index, n, part);
+        part->quick = data->quick;
     }
     for (int t = 0; status == CIRCE_OK && t < 2; t++)
         if (targets[t] != NULL) status = circe__table_rows(data->context, targets[t], index, n, &rows[t]);
     return status;
 }
 
-circe_status circe__screen(const circe__data *data, const circe__table *const targets[2], circe__sight best[2]) {
+/* On at most `most` rows. */
+static circe_status search(const circe__data *data, const circe__table *const targets[2], int64_t most,
+                           circe__sight best[2], bool *enough) {
     screening s = {.data = data,
                    .all = data,
                    .targets = {targets[0], targets[1]},
                    .of_all = {targets[0], targets[1]},
-                   .least = {HUGE_VAL, HUGE_VAL}};
+                   .least = {HUGE_VAL, HUGE_VAL},
+                   .floor = {HUGE_VAL, HUGE_VAL}};
     int64_t *index = NULL;
     circe__data part = {0};
     circe__table rows[2] = {{0}};
     for (int t = 0; t < 2; t++) s.best[t] = (circe__sight){CIRCE__KERNEL, t, 1.0, 0, 0.0};
     circe_status status = circe__metric_learn(data, targets, false);
-    if (status == CIRCE_OK && data->total > SCREEN_ROWS) {
-        index = circe__alloc(data->context, SCREEN_ROWS, sizeof *index);
-        status = some_rows(data, targets, index, &part, rows);
+    if (status == CIRCE_OK && data->total > most) {
+        index = circe__alloc(data->context, most, sizeof *index);
+        status = some_rows(data, targets, most, index, &part, rows);
         s.data = &part;
         s.index = index;
         for (int t = 0; t < 2; t++) s.targets[t] = targets[t] == NULL ? NULL : &rows[t];
     }
-    if (status == CIRCE_OK) status = consider_all(&s);
+    *enough = true;
+    if (status == CIRCE_OK) status = data->quick ? consider_few(&s, enough) : consider_all(&s);
     for (int t = 0; t < 2; t++) {
         s.best[t].rank = enough_features(&s, t);
         s.best[t].left_out = enough_trace(&s, t);
@@ -383,4 +461,16 @@ circe_status circe__screen(const circe__data *data, const circe__table *const ta
     circe__table_free(data->context, &rows[0]);
     circe__table_free(data->context, &rows[1]);
     return status;
+}
+
+circe_status circe__screen(const circe__data *data, const circe__table *const targets[2], circe__sight best[2],
+                           bool *quick) {
+    circe__data all = *data;
+    circe_status status = CIRCE_OK;
+    bool enough;
+    *quick = false;
+    if (data->quick) status = search(data, targets, QUICK_ROWS, best, quick);
+    if (status != CIRCE_OK || *quick) return status;
+    all.quick = false;
+    return search(&all, targets, SCREEN_ROWS, best, &enough);
 }

@@ -119,8 +119,9 @@ static void split(tree *t, int64_t k) {
 }
 
 /* Grows up to MOST_LEAVES leaves. Returns the best number of splits and the generalised cross-validation error there,
- * `extra` degrees of freedom being used up already. */
-static int64_t grow(tree *t, double extra, double *error) {
+ * `extra` degrees of freedom being used up already. Stops as soon as more than `few` splits are better
+ * than fewer. */
+static int64_t grow(tree *t, double extra, int64_t few, double *error) {
     int64_t n = t->target->rows, best = 0, most = circe__min(MOST_LEAVES - 1, n / 20);
     double left = circe__square_norm(t->target->data, n * t->columns);
     *error = HUGE_VAL;
@@ -136,7 +137,7 @@ static int64_t grow(tree *t, double extra, double *error) {
         }
         for (int64_t l = 1; l < t->n_leaves; l++)
             if (t->leaves[l].gain > t->leaves[k].gain) k = l;
-        if (s == most || !(t->leaves[k].gain > 0.0)) break;
+        if (best > few || s == most || !(t->leaves[k].gain > 0.0)) break;
         left -= t->leaves[k].gain;
         split(t, k);
     }
@@ -219,7 +220,7 @@ static circe_status keep_leaves(const tree *t, int64_t splits, int side) {
 
 /* Grows trees along the columns alone, along everything, and the same without lines; keeps the best. A function that no
  * first split can see, as sign(y_1 y_2), is found by chance, which more places to split at make smaller. */
-static circe_status grow_best(tree *t, circe__table *rest, int side) {
+static circe_status grow_best(tree *t, circe__table *rest, int side, int64_t few) {
     const circe__data *data = t->data;
     int64_t all = t->dim, dim = circe__columns(data)->dim, plain = circe__min(dim, MOST_DIM);
     double least = HUGE_VAL, error;
@@ -229,7 +230,7 @@ static circe_status grow_best(tree *t, circe__table *rest, int side) {
         t->columns = rest->cols;
         t->dim = k == 0 ? plain : all;
         memcpy(t->order, t->sorted, (size_t)(t->dim * rest->rows) * sizeof *t->order);
-        int64_t splits = status == CIRCE_OK ? grow(t, k == 2 ? (double)dim : 0.0, &error) : 0;
+        int64_t splits = status == CIRCE_OK ? grow(t, k == 2 ? (double)dim : 0.0, few, &error) : 0;
         if (splits == 0 || error >= least) continue;
         least = error;
         status = keep_leaves(t, splits, side);
@@ -237,7 +238,7 @@ static circe_status grow_best(tree *t, circe__table *rest, int side) {
     return status;
 }
 
-circe_status circe__tree_grow(const circe__data *data, const circe__table *target, int side) {
+circe_status circe__tree_grow(const circe__data *data, const circe__table *target, int side, int64_t few) {
     const circe_context *context = data->context;
     int64_t n = target->rows;
     circe__table rest = {0};
@@ -255,7 +256,7 @@ circe_status circe__tree_grow(const circe__data *data, const circe__table *targe
     if (status == CIRCE_OK) {
         fill_values(&t, side);
         sort_rows(&t, entries);
-        status = grow_best(&t, &rest, side);
+        status = grow_best(&t, &rest, side, few);
     }
     circe__table_free(context, &rest);
     circe__free(context, t.order);

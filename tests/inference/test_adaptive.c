@@ -240,6 +240,43 @@ static void rcot_is_checked(void **state) {
     assert_true(r.p_value > 0.05 || r.trust != CIRCE_TRUST_GOOD);
 }
 
+/* A smooth function of y takes rcot few features, because cross-validation cannot tell them from more. A jump on both
+ * sides makes it look further than the short search, which knows only kernels. Checks that are not asked for decide
+ * too, and a memory changes nothing. */
+static void rcot_begins_with_a_short_search(void **state) {
+    (void)state;
+    enum { ROWS = 2000, FEW = 16 };
+    circe_context *context = test_context(1);
+    circe_test_options options = options_of(CIRCE_TEST_RCOT), quiet = options, remembered = options;
+    circe_test_memory *memory = NULL;
+    assert_ok(circe_test_memory_create(context, 1e8, &memory));
+    quiet.skip_checks = 1;
+    remembered.memory = memory;
+    for (uint64_t set = 0; set < 2 * SETS; set++) {
+        sample s = draw(40 + set, ROWS, 0.0);
+        bool smooth = set < SETS;
+        for (int64_t i = 0; i < ROWS && !smooth; i++) {
+            double jump = test_at(&s.y, i, 0) > 0.3 ? 1.0 : 0.0, mean = test_at(&s.y, i, 0);
+            test_set(&s.x, i, 0, jump + 0.6 * (test_at(&s.x, i, 0) - mean));
+            test_set(&s.z, i, 0, jump + 0.6 * (test_at(&s.z, i, 0) - sin(mean)));
+        }
+        circe_test_result r = run(context, &s.x, &s.y, &s.z, &options);
+        if (smooth) {
+            assert_true(r.x.rank <= FEW && r.z.rank <= FEW);
+        } else {
+            assert_true(strstr(r.x.basis, "rough") != NULL || strstr(r.x.basis, "leaves") != NULL);
+            assert_true(strstr(r.z.basis, "rough") != NULL || strstr(r.z.basis, "leaves") != NULL);
+        }
+        circe_test_result same = run(context, &s.x, &s.y, &s.z, &quiet);
+        assert_true(same.p_value == r.p_value && isnan(same.x.check_p) && isnan(same.misfit));
+        for (int k = 0; k < 2; k++) {
+            same = run(context, &s.x, &s.y, &s.z, &remembered);
+            assert_true(same.p_value == r.p_value && same.x.check_p == r.x.check_p);
+        }
+    }
+    circe_test_memory_destroy(memory);
+}
+
 /* x and z follow the means of so many classes that a hundred random features, or a quarter as many as rows, do not tell
  * them apart: every data set was rejected. More rows than rcot regresses as kci does: said. */
 static void many_classes(void **state) {
@@ -271,5 +308,5 @@ static void many_classes(void **state) {
 }
 
 TEST_MAIN("adaptive", TEST(many_classes), TEST(chances_by_a_tree), TEST(weighted_and_projected), TEST(rcot_is_checked),
-          TEST(levels), TEST(given_kernel), TEST(classes_beside_numbers), TEST(misfit_is_said),
-          TEST(jumps_in_two_columns))
+          TEST(rcot_begins_with_a_short_search), TEST(levels), TEST(given_kernel), TEST(classes_beside_numbers),
+          TEST(misfit_is_said), TEST(jumps_in_two_columns))
