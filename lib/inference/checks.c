@@ -165,25 +165,23 @@ static bool nothing_to_check(const circe__data *data) {
 }
 
 /* rcot, which is there for many rows, looks at a random part of them. */
-static circe_status choose_part(const circe__data *data, circe__views *views) {
-    enum { MOST_ROWS = 8192 };
-    if (data->options.method != CIRCE_TEST_RCOT || data->total <= MOST_ROWS || data->dependence != NULL)
-        return CIRCE_OK;
-    views->index = circe__alloc(data->context, MOST_ROWS, sizeof *views->index);
+static circe_status choose_part(const circe__data *data, int64_t most, circe__views *views) {
+    if (data->options.method != CIRCE_TEST_RCOT || data->total <= most || data->dependence != NULL) return CIRCE_OK;
+    views->index = circe__alloc(data->context, most, sizeof *views->index);
     if (views->index == NULL) return CIRCE_ERR_MEMORY;
     circe__random_subset(data->context->threads, (circe_random){data->options.seed, CIRCE__STREAM_HALVES}, data->total,
-                         MOST_ROWS, views->index);
-    return circe__data_rows_of_y(data, views->index, MOST_ROWS, &views->part);
+                         most, views->index);
+    return circe__data_rows_of_y(data, views->index, most, &views->part);
 }
 
 /* Functions of y that all regressions share: the first are rough or additive, the second are products. */
-circe_status circe__views_make(const circe__data *data, circe__views *views) {
+circe_status circe__views_make(const circe__data *data, int64_t most, circe__views *views) {
     bool one = circe__columns(data)->dim == 1;
     const circe__sight sight = {one ? CIRCE__ROUGH : CIRCE__ADDITIVE, 0, one ? 1.0 : 0.1, 0, 0.0};
     double left;
     *views = (circe__views){.index = NULL};
     if (nothing_to_check(data) || data->faces == NULL) return CIRCE_OK;
-    circe_status status = choose_part(data, views);
+    circe_status status = choose_part(data, most, views);
     const circe__data *seen = views->index != NULL ? &views->part : data;
     if (status == CIRCE_OK) status = circe__face_features(seen, &sight, 1e-3, CHECK_RANK, &views->of[0], &left);
     if (status == CIRCE_OK && !one) status = circe__products(seen, &views->of[1]);
@@ -233,7 +231,8 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
     if (own.parts == 0) own.parts = CIRCE__KERNEL;
     own.multiple = narrow > 0.0 ? narrow : narrower;
     int count = data->faces == NULL ? 1 : circe__columns(data)->dim > 1 ? 3 : 2;
-    circe_status status = count > 1 && views->of[0].data == NULL ? circe__views_make(data, views) : CIRCE_OK;
+    circe_status status =
+        count > 1 && views->of[0].data == NULL ? circe__views_make(data, data->total, views) : CIRCE_OK;
     circe__table owned[3] = {{0}};
     checked w = {
         data, regressor->spectrum, circe__spectrum_rows(regressor->spectrum), *target, *noise, regressor->ridge, 1.0};

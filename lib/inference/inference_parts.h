@@ -13,6 +13,8 @@
 #ifndef CIRCE_INFERENCE_INTERNAL_H
 #define CIRCE_INFERENCE_INTERNAL_H
 
+#include <math.h>
+
 #include "circe/test.h"
 #include "cme/cme_parts.h"
 #include "cme/rows.h"
@@ -370,6 +372,10 @@ circe_status circe__pair_to_host(const circe__data *data, const circe__pair *pai
 
 circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *plan, circe__pair *pair,
                               circe__regressions *regressions, circe_test_result *result);
+/* A misfit makes p-values too small. One so large stays, whatever the regressions miss. */
+static inline bool circe__may_be_misfit(const circe__data *data, const circe_test_result *result) {
+    return result->p_value <= fmax(2.0 * data->options.alpha, 0.2);
+}
 /* Are the residuals free of y, and how far could the errors of both fits move the statistic? target: of the left side;
  * NULL: it is not regressed. noise: of the target. */
 circe_status circe__check_sides(const circe__data *data, const circe__table *target, const circe__table *noise,
@@ -464,7 +470,8 @@ typedef struct circe__views {
     int64_t *index; /* the rows they are of; NULL: all */
     circe__data part;
 } circe__views;
-circe_status circe__views_make(const circe__data *data, circe__views *views);
+/* rcot's are of at most so many rows. */
+circe_status circe__views_make(const circe__data *data, int64_t most, circe__views *views);
 void circe__views_free(const circe_context *context, circe__views *views);
 
 /* info.check_p: the residuals of `right` against y under a narrower kernel. */

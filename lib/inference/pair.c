@@ -27,6 +27,8 @@ enum {
     MANY_ROWS = 8192,    /* from here on the sides are compressed, so that the bootstrap stays affordable */
     MANY_LEFT = 64,
     MANY_RIGHT = 16,
+    CHECKED_ROWS = 8192, /* of rcot, and if its p-value is large */
+    FEW_CHECKED = 2048,
     MOST_CATEGORIES = 64,
 };
 
@@ -332,7 +334,8 @@ static circe_status run_check(void *user, int64_t t) {
 circe_status circe__check_sides(const circe__data *data, const circe__table *target, const circe__table *noise,
                                 circe__regressions *regressions, const circe__pair *pair, circe_test_result *result) {
     checking c = {data, regressions, {target, &pair->right}, {noise, &pair->noise}, {.index = NULL}};
-    circe_status status = circe__views_make(data, &c.views);
+    int64_t most = circe__may_be_misfit(data, result) ? CHECKED_ROWS : FEW_CHECKED;
+    circe_status status = circe__views_make(data, most, &c.views);
     if (status == CIRCE_OK) status = circe__beside(data, 2, run_check, &c);
     if (status == CIRCE_OK && target == NULL && data->faces != NULL) {
         /* the left side is centred by the same smoother */

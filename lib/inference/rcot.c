@@ -39,9 +39,10 @@ static bool may_be_quick(const circe__data *data) {
 }
 
 /* Whether what the short search found may leave the same of y in x and in z: one good fit of the two is enough. */
-static bool is_doubtful(const circe__regressions *made, const circe_test_result *result) {
-    const double unlikely = 0.1, moves = 0.4;
-    return fmax(made->side[0].info.check_p, made->side[1].info.check_p) < unlikely || result->misfit > moves;
+static bool is_doubtful(const circe__data *data, const circe__regressions *made, const circe_test_result *result) {
+    const double unlikely = 0.2, moves = 0.4;
+    return circe__may_be_misfit(data, result) &&
+           (fmax(made->side[0].info.check_p, made->side[1].info.check_p) < unlikely || result->misfit > moves);
 }
 
 /* Tests what regressions like those of kci, or the means per value of y, leave of x and z. Sets *again if a longer
@@ -67,20 +68,21 @@ static circe_status test_residuals(const circe__data *data, circe_test_result *r
     if (status == CIRCE_OK) status = circe__noise(data, &made.side[1], &pair.right, &pair.noise);
     if (status == CIRCE_OK) status = circe__remaining(data, &made.side[1], &pair.right, &pair.noise, &remaining);
     const bool quick = made.side[0].quick, checked = data->y.dim > 0 && (quick || !o->skip_checks);
+    result->rank_x = pair.p = pair.left.cols;
+    result->rank_z = pair.q = pair.right.cols;
+    pair.scale = data->by_value ? 1.0 : 1.0 / (double)data->n;
+    if (status == CIRCE_OK)
+        status = circe__pair_test(data, &pair, o->null == CIRCE_NULL_AUTO ? CIRCE_NULL_SPECTRAL : o->null, result);
     if (status == CIRCE_OK && checked) status = circe__noise_of(data, &made.side[0], &noise);
     if (status == CIRCE_OK && checked) status = circe__check_sides(data, &x, &noise, &made, &pair, result);
-    *again = status == CIRCE_OK && quick && is_doubtful(&made, result);
-    if (quick && o->skip_checks) result->misfit = made.side[0].info.check_p = made.side[1].info.check_p = NAN;
-    if (status == CIRCE_OK && !*again) {
-        result->rank_x = pair.p = pair.left.cols;
-        result->rank_z = pair.q = pair.right.cols;
+    if (status == CIRCE_OK) {
         result->x = made.side[0].info;
         result->z = made.side[1].info;
         result->x.remaining = size > 0.0 ? left / size : 0.0;
         result->z.remaining = remaining;
-        pair.scale = data->by_value ? 1.0 : 1.0 / (double)data->n;
-        status = circe__pair_test(data, &pair, o->null == CIRCE_NULL_AUTO ? CIRCE_NULL_SPECTRAL : o->null, result);
     }
+    *again = status == CIRCE_OK && quick && is_doubtful(data, &made, result);
+    if (quick && o->skip_checks) result->misfit = result->x.check_p = result->z.check_p = NAN;
     circe__table_free(context, &x);
     circe__table_free(context, &noise);
     circe__pair_free(context, &pair);
