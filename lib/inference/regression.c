@@ -450,7 +450,8 @@ static circe_status ridge_of_some(const needing *w, int t, const circe__table *F
     return status;
 }
 
-/* A direction of s = ridge / 20 moves by a twentieth of itself. */
+/* A direction of s = ridge / 20 moves by a twentieth of itself. After the whole search, all are kept: what the ridge
+ * leaves of them tells how large a misfit may be (checks.c). */
 static circe_status count_needed(void *user, const circe__table *F, const double *V, double *s, int64_t rank,
                                  int64_t *needed) {
     const double negligible = 0.05;
@@ -470,7 +471,7 @@ static circe_status count_needed(void *user, const circe__table *F, const double
         least = fmin(least, circe__undersmoothed(&all, a->best[t].ridge, a->data->options.undersmoothing));
     }
     *needed = rank;
-    while (*needed > 1 && s[rank - *needed] < negligible * least) --*needed;
+    while (a->quick && *needed > 1 && s[rank - *needed] < negligible * least) --*needed;
     circe__table_free(context, &rows);
     circe__table_free(context, &turned);
     return status;

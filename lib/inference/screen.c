@@ -51,9 +51,10 @@ static int64_t rank_of(const circe__data *data) {
     return circe__columns(data)->dim > 1 ? RANK : circe__min(circe__max(data->total / 8, RANK), MOST_RANK);
 }
 
-/* Whether an error with so many features is better than the best of side t so far. */
-static bool is_better(const screening *s, int t, double error, int64_t rank) {
-    if (s->data->options.method != CIRCE_TEST_RCOT) return error < s->least[t];
+/* Whether an error with so many features is better than the best of side t so far. Jumps, whose places all rows have
+ * found, count if they help at all. */
+static bool is_better(const screening *s, int t, double error, int64_t rank, unsigned parts) {
+    if (s->data->options.method != CIRCE_TEST_RCOT || (parts & CIRCE__LEAVES)) return error < s->least[t];
     double share = s->data->quick ? ALIKE_QUICK : ALIKE;
     double alike = (rank < s->rank[t] ? 1.0 + share : 1.0 - share) * s->floor[t];
     return error < alike || (error < s->least[t] && rank <= s->rank[t]);
@@ -71,7 +72,7 @@ static circe_status consider_at(screening *s, circe__sight sight, bool of_x, boo
     if (status == CIRCE_OK) circe__weigh(s->data, &F);
     if (status == CIRCE_OK) status = circe__gcv_of(s->data, &F, targets, extras, found);
     for (int t = 0; status == CIRCE_OK && t < 2; t++)
-        if (targets[t] != NULL && is_better(s, t, found[t].error, F.cols)) {
+        if (targets[t] != NULL && is_better(s, t, found[t].error, F.cols, sight.parts)) {
             s->least[t] = found[t].error;
             s->rank[t] = F.cols;
             s->degrees[t] = found[t].degrees;
@@ -127,7 +128,7 @@ static circe_status try_width(void *user, int64_t k) {
 
 /* Side t of `from`, if it is better. */
 static void take_better(screening *s, const screening *from, int t) {
-    bool better = is_better(s, t, from->least[t], from->rank[t]);
+    bool better = is_better(s, t, from->least[t], from->rank[t], from->best[t].parts);
     s->floor[t] = fmin(s->floor[t], from->floor[t]);
     if (!better) return;
     s->least[t] = from->least[t];
@@ -375,7 +376,7 @@ static circe_status side_wide(screening *s, int t, bool wrong) {
     for (int k = 0; status == CIRCE_OK && k < 2 && s->targets[t] != NULL && s->data->faces->metric[t].dim > 0; k++)
         status = consider(s, (circe__sight){CIRCE__METRIC, t, width[k], 0, 0.0}, t == 0, t == 1,
                           (double)s->data->faces->metric[t].dim);
-    return status;
+    return status == CIRCE_OK && s->data->y.dim <= CHEAP_SPLIT_DIM ? consider_leaves(s, t) : status;
 }
 
 /* Finds smooth functions of y, or of a few directions of it. *enough: nothing says that there is more to find. */
