@@ -366,8 +366,6 @@ circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *p
  * NULL: it is not regressed. */
 circe_status circe__check_sides(const circe__data *data, const circe__table *target, circe__regressions *regressions,
                                 const circe__pair *pair, circe_test_result *result);
-/* left (n rows) minus its regression on the tested rows' y, with the regressor's width and ridge. */
-circe_status circe__center_y(const circe__data *data, const circe__regressor *regressor, circe__table *left);
 void circe__pair_free(const circe_context *context, circe__pair *pair);
 /* |left' right|^2 */
 circe_status circe__pair_statistic(const circe__data *data, const circe__pair *pair, double *value);
