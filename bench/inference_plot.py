@@ -6,7 +6,6 @@
 Leaves inference_levels.svg, its gnuplot script and its data. Of a cell that was printed twice the last one counts.
 """
 
-import argparse
 import re
 import sys
 from pathlib import Path
@@ -59,7 +58,7 @@ def script(found):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("printed", nargs="+", help="what inference.py printed")
     parser.add_argument("--out", default="docs/figures", help="folder [docs/figures]")
     options = parser.parse_args()
