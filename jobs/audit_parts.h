@@ -219,7 +219,6 @@ enum { AUDIT_LOW = 0, AUDIT_HIGH = 1, AUDIT_OTHER = 2, AUDIT_SLOTS = 3 };
 
 typedef struct audit_contrast {
     circe_audit_gap *gap;
-    const circe_audit_finding *finding;
     const double *value; /* (n), borrowed */
     int64_t n_strata, n_cells;
     int32_t *slot; /* (n): (level * n_cells + cell) * AUDIT_SLOTS + low, high or other; behind the last: it takes no
