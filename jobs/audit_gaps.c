@@ -18,7 +18,7 @@
 
 #include "base/small.h"
 #include "circe/random.h"
-#include "io/quantile.h"
+#include "core/sort.h"
 #include "jobs/audit_parts.h"
 
 enum { LEAST_IN_CELL = 5, SHUFFLES = 200, PARTS = 16 };
@@ -242,8 +242,8 @@ static void gap_by_chance(audit_run *run, const table *t, circe_audit_gap *gap) 
     circe_context_run(run->context, PARTS, run_shuffles, &s);
     gap->chance = 0;
     for (int64_t d = 0; d < SHUFFLES; d++) gap->chance += s.drawn[d] / SHUFFLES;
-    quantile_sort(s.drawn, SHUFFLES);
-    gap->chance_upper = quantile_at(s.drawn, SHUFFLES, 0.95);
+    circe__sort(s.drawn, SHUFFLES);
+    gap->chance_upper = circe__quantile(s.drawn, SHUFFLES, 0.95);
 }
 
 /* The rows that a group needs in a cell. A smaller --smallest-group lowers it. */

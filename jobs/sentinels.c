@@ -10,7 +10,7 @@
 
 #include "base/small.h"
 #include "core/core.h"
-#include "io/quantile.h"
+#include "core/sort.h"
 
 /* Takes the values sorted from the suspected end inwards. Returns how many rows have the end value; 0: it is not
  * suspect. */
@@ -33,7 +33,8 @@ static double beyond_digits(const double *sorted, int64_t n) {
 }
 
 static void note_column(const input *in, int64_t c, const double *sorted, int64_t n, notes *warnings) {
-    double low = quantile_at(sorted, n, 0.25), high = quantile_at(sorted, n, 0.75), close = beyond_digits(sorted, n);
+    double low = circe__quantile(sorted, n, 0.25), high = circe__quantile(sorted, n, 0.75),
+           close = beyond_digits(sorted, n);
     OWNED char *name =
         in->described->names != NULL ? small_format("'%s'", in->described->names[c]) : small_format("%" PRId64, c);
     if (close != 0.0)
@@ -61,7 +62,7 @@ void sentinels_note(const input *const *group, int n, notes *warnings) {
         for (int64_t c = 0; sorted != NULL && c < m->cols; c++) {
             if (input_n_categories(group[k], c) > 0) continue;
             for (int64_t i = 0; i < m->rows; i++) sorted[i] = circe__at(m, i, c);
-            quantile_sort(sorted, m->rows);
+            circe__sort(sorted, m->rows);
             note_column(group[k], c, sorted, m->rows, warnings);
         }
     }

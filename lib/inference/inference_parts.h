@@ -154,9 +154,6 @@ circe_status circe__weigh(const circe__data *data, circe__table *table);
 circe_status circe__compress(const circe__data *data, circe__table *table, circe__table *along, int64_t most,
                              double *lost);
 
-/* Of doubles, for qsort. */
-int circe__ascending(const void *a, const void *b);
-
 /* Sum of squares. */
 double circe__square_norm(const double *a, int64_t n);
 

@@ -12,9 +12,9 @@
  *
  * Auxiliary rows of (y, z) have right features and no x: their left features are 0 before R_z. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/sort.h"
 #include "inference/dependence.h"
 #include "inference/faces.h"
 #include "inference/memory.h"
@@ -172,7 +172,7 @@ static double quantile(const circe__data *data, int64_t column, double share, do
     const circe__variable *y = circe__columns(data);
     int64_t n = data->n, d = y->dim;
     for (int64_t i = 0; i < n; i++) scratch[i] = y->points[i * d + column];
-    qsort(scratch, (size_t)n, sizeof *scratch, circe__ascending);
+    circe__sort(scratch, n);
     return scratch[circe__min((int64_t)(share * (double)n), n - 1)];
 }
 

@@ -16,6 +16,7 @@ using circe::block_total;
 using circe::kernel_value;
 using circe::larger;
 using circe::survey;
+using circe::warp_total;
 using circe::survey_block;
 
 enum { THREADS = 256, WIDE = 1024 };
@@ -137,12 +138,6 @@ __global__ __launch_bounds__(THREADS) void scale_spectrum(const double *G, const
     if (e >= n * n_ridge * cols) return;
     int64_t k = e / (n_ridge * cols), l = e / cols % n_ridge;
     out[e] = G[k * cols + e % cols] / (s[k] + ridge[l]);
-}
-
-__device__ double warp_total(double v) {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(0xffffffffu, v, step);
-    return v;
 }
 
 /* A warp a row and a ridge. */
