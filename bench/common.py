@@ -66,6 +66,17 @@ def spread(values, unit=1.0):
     return f"{unit * statistics.median(values):.3g} [{unit * min(values):.3g}-{unit * max(values):.3g}]"
 
 
+def times(call, budget, least=3, most=math.inf):
+    """Seconds of each call within a budget of seconds, after one that only warms up."""
+    call()
+    taken, start = [], time.perf_counter()
+    while len(taken) < least or (time.perf_counter() - start < budget and len(taken) < most):
+        before = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - before)
+    return taken
+
+
 def wilson(hits, n, z=1.96):
     """The 95 % interval of a share."""
     share = hits / n
@@ -93,6 +104,13 @@ def save(found, results):
     """Where --json says."""
     if found.json:
         Path(found.json).write_text(json.dumps(results, indent=1) + "\n")
+
+
+def figure(name, width, height):
+    """The first lines of a gnuplot script."""
+    return [f"set terminal svg size {width},{height} dynamic rounded noenhanced font 'sans-serif,13' background rgb 'white'",
+            f"set output '{name}.svg'", "set encoding utf8", "set border 3", "set tics nomirror out scale 0.6",
+            "set grid lt 1 lw 0.5 lc rgb '#d9d9d9'"]
 
 
 def gnuplot(folder, script):

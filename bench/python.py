@@ -185,13 +185,7 @@ class Ours:
 
 
 def median_ms(call, seconds):
-    call()
-    times, start = [], time.perf_counter()
-    while len(times) < 3 or time.perf_counter() - start < seconds:
-        before = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - before)
-    return 1e3 * statistics.median(times)
+    return 1e3 * statistics.median(common.times(call, seconds))
 
 
 def measure_loop(B, M, d_x, holdouts):
