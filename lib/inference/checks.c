@@ -286,10 +286,10 @@ static double carried_in_column(const circe__variable *v, int64_t n, int64_t c) 
     return circe__carried_by(sum, squares);
 }
 
-bool circe__is_category(const circe__variable *v, int64_t c) {
-    for (int64_t f = 0; f < v->kernel->n_factors; f++) {
-        const circe_kernel_factor *factor = &v->kernel->factors[f];
-        int64_t end = factor->n_cols == -1 ? v->dim : factor->first_col + factor->n_cols;
+bool circe__is_category(const circe_kernel *kernel, int64_t dim, int64_t c) {
+    for (int64_t f = 0; kernel != NULL && f < kernel->n_factors; f++) {
+        const circe_kernel_factor *factor = &kernel->factors[f];
+        int64_t end = factor->n_cols == -1 ? dim : factor->first_col + factor->n_cols;
         if (factor->kind == CIRCE_KERNEL_DELTA && c >= factor->first_col && c < end) return true;
     }
     return false;
@@ -305,7 +305,8 @@ static double least_in_columns(const circe__data *data, double least) {
     const circe__variable *variables[] = {&data->x, &data->y, &data->z};
     for (int k = 0; k < 3; k++)
         for (int64_t c = 0; c < variables[k]->dim; c++)
-            if (!circe__is_category(variables[k], c)) least = fmin(least, carried_in_column(variables[k], data->n, c));
+            if (!circe__is_category(variables[k]->kernel, variables[k]->dim, c))
+                least = fmin(least, carried_in_column(variables[k], data->n, c));
     return least;
 }
 

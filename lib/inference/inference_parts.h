@@ -415,9 +415,9 @@ void circe__count_classes(const circe__data *data, circe_test_result *result);
 circe_status circe__permute_residuals(const circe__data *data, const circe__pair *pair, bool largest,
                                       circe_test_result *result);
 
-/* Whether all columns have a delta kernel, or one has (checks.c). */
+/* Whether all columns have a delta kernel, or column c of `dim` has (checks.c). */
 bool circe__only_categories(const circe__variable *v);
-bool circe__is_category(const circe__variable *v, int64_t c);
+bool circe__is_category(const circe_kernel *kernel, int64_t dim, int64_t c);
 
 /* Whether x and z have values so rare that the null in use does not hold (strata.c). */
 bool circe__too_rare(const circe__data *data, const circe_test_result *result);

@@ -35,7 +35,7 @@ static circe_status scaled_columns(const circe__data *part, circe__table *target
     for (int64_t c = 0; c < dim; c++) {
         double square = 0.0;
         for (int64_t i = 0; i < n; i++) square += target->data[i * dim + c] * target->data[i * dim + c];
-        scale[c] = circe__is_category(&part->x, c) || !(square > 0.0) ? 0.0 : sqrt(square / (double)n);
+        scale[c] = circe__is_category(part->x.kernel, dim, c) || !(square > 0.0) ? 0.0 : sqrt(square / (double)n);
         for (int64_t i = 0; i < n; i++)
             target->data[i * dim + c] = scale[c] > 0.0 ? target->data[i * dim + c] / scale[c] : 0.0;
     }

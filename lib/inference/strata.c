@@ -322,7 +322,7 @@ static double rarest(const circe__variable *v, int64_t n, bool numbers_too) {
     int64_t least = n;
     for (int64_t c = 0; c < v->dim; c++) {
         least = circe__min(least, off_majority(v, n, c));
-        if (numbers_too || circe__is_category(v, c)) least = circe__min(least, rarest_value(v, n, c));
+        if (numbers_too || circe__is_category(v->kernel, v->dim, c)) least = circe__min(least, rarest_value(v, n, c));
     }
     return (double)least / (double)n;
 }
