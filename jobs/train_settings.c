@@ -71,20 +71,6 @@ static void note_without_regularizer(training_job *job) {
         notes_add(&job->warnings, "--tolerance was ignored: --gamma is given");
 }
 
-/* A text that is different in most rows, such as a name, is one input per row: the network learns the rows by heart. */
-static void note_identifiers(training_job *job) {
-    const training_role *features = &job->set->features;
-    int64_t rows = job->set->table.in.values.rows;
-    for (int64_t c = 0; c < features->n; c++) {
-        int64_t texts = column_n_categories(&job->set->table, features->cols[c]);
-        if (texts > rows / 2)
-            notes_add(&job->warnings,
-                      "--features: column '%s' has %" PRId64 " different texts in %" PRId64
-                      " rows: from names and numbers of rows the network only learns these rows by heart; leave it out",
-                      training_column(job->set, features, c), texts, rows);
-    }
-}
-
 void training_note_unused(training_job *job) {
     static const char *const of_images[] = {"path-column", "array", "labels", "image-size", "channels"};
     const circe_train_options *o = job->options;
@@ -109,7 +95,6 @@ void training_note_unused(training_job *job) {
                   "the target '%s' is 0 or 1 and is treated as two classes; --task regression predicts a number",
                   training_column(job->set, &job->set->target, 0));
     sentinels_note(group, 1, &job->warnings);
-    note_identifiers(job);
     if (job->set->dropped > 0)
         notes_add(&job->warnings, "left out %" PRId64 " row%s with missing cells", job->set->dropped,
                   job->set->dropped == 1 ? "" : "s");
