@@ -2,8 +2,10 @@
  * nothing. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "base/small.h"
 #include "jobs/sentinels.h"
 #include "jobs/training.h"
@@ -71,6 +73,43 @@ static void note_without_regularizer(training_job *job) {
         notes_add(&job->warnings, "--tolerance was ignored: --gamma is given");
 }
 
+/* A number with two values, such as 1 and 2, may be meant as two classes. */
+static void note_two_values(training_job *job) {
+    const training_set *set = job->set;
+    int64_t n = set->table.in.values.rows, col = set->target.cols[0];
+    double one = column_value(&set->table, 0, col), other = one;
+    for (int64_t i = 1; i < n; i++) {
+        double value = column_value(&set->table, i, col);
+        if (value == one || value == other) continue;
+        if (other != one) return;
+        other = value;
+    }
+    if (other != one && one == floor(one) && other == floor(other))
+        notes_add(&job->warnings,
+                  "the target '%s' has two values, %g and %g, and is predicted as a number; --task classification "
+                  "predicts which of them it is",
+                  training_column(set, &set->target, 0), fmin(one, other), fmax(one, other));
+}
+
+/* With few rows of a class, none may be left for training, or none to see whether it was learned. */
+static void note_rare_classes(training_job *job) {
+    enum { FEW = 10 };
+    const training_set *set = job->set;
+    int64_t n = set->table.in.values.rows, rare = 0, rarest = 0;
+    OWNED int64_t *rows = calloc((size_t)set->classes.n, sizeof *rows);
+    for (int64_t i = 0; rows != NULL && i < n; i++) rows[(int64_t)training_class_of(set, i)]++;
+    for (int64_t k = 0; rows != NULL && k < set->classes.n; k++) {
+        rare += rows[k] < FEW;
+        if (rows[k] < rows[rarest]) rarest = k;
+    }
+    if (rare > 0)
+        notes_add(&job->warnings,
+                  "the target '%s' has %" PRId64 " class%s of fewer than %d rows; the rarest, '%s', has %" PRId64
+                  ": so few can hardly be learned, and the report says little about them",
+                  training_column(set, &set->target, 0), rare, rare == 1 ? "" : "es", FEW, set->classes.names[rarest],
+                  rows[rarest]);
+}
+
 void training_note_unused(training_job *job) {
     static const char *const of_images[] = {"path-column", "array", "labels", "image-size", "channels"};
     const circe_train_options *o = job->options;
@@ -94,6 +133,10 @@ void training_note_unused(training_job *job) {
         notes_add(&job->warnings,
                   "the target '%s' is 0 or 1 and is treated as two classes; --task regression predicts a number",
                   training_column(job->set, &job->set->target, 0));
+    if (job->set->loss == TRAIN_CROSS_ENTROPY)
+        note_rare_classes(job);
+    else if (job->options->task == NULL && job->set->target.n == 1)
+        note_two_values(job);
     sentinels_note(group, 1, &job->warnings);
     if (job->set->dropped > 0)
         notes_add(&job->warnings, "left out %" PRId64 " row%s with missing cells", job->set->dropped,
