@@ -17,7 +17,6 @@ The fit, the measures and the tests are called through the Python package, which
 """
 
 import os
-import random
 import signal
 import statistics
 import subprocess
@@ -26,8 +25,6 @@ import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "python"), str(HERE)]
 import common
 
 MOST = 3.0  # of the cost
@@ -43,11 +40,9 @@ def add(parser):
 
 
 options = common.options(__doc__, rounds=7, add=add)
-os.environ["CIRCE_LIBRARY"] = str(Path(options.library).resolve())
+circe = common.package(options.library)
 
-import numpy as np
-
-import circe
+import numpy as np  # noqa: E402
 
 # ---- the load -----------------------------------------------------------------------------------------------------------
 
@@ -110,14 +105,8 @@ class Timed:
     """A call whose time is what it says itself, and not that of starting a process."""
 
     def __init__(self, folder):
-        self.folder, table = folder, Path(folder) / "table.csv"
-        numbers = random.Random(1)
-        with table.open("w") as file:
-            file.write("a,y,z,b\n")
-            for _ in range(4000):
-                y = numbers.gauss(0, 1)
-                z = y * y + numbers.gauss(0, 1)
-                file.write(f"{z + numbers.gauss(0, 1):.6f},{y:.6f},{z:.6f},{z + y:.6f}\n")
+        self.folder = folder
+        common.write_table(f"{folder}/table.csv", 4000)
 
     def __call__(self):
         said = common.circe(options, "train", "--data", f"{self.folder}/table.csv", "--features", "a,y,z", "--target", "b",

@@ -27,16 +27,6 @@ def add_options(parser):
     parser.add_argument("--only", choices=["table", "pictures"], help="one of the two [both]")
 
 
-def write_table(path, rows):
-    draw = random.Random(1)
-    with open(path, "w") as out:
-        print("a,y,z,b", file=out)
-        for _ in range(rows):
-            z = draw.gauss(0, 1)
-            y = 0.5 * z * z + 0.3 * draw.gauss(0, 1)
-            print(f"{y + 0.5 * z + 0.2 * draw.gauss(0, 1)},{y},{z},{y + 0.3 * z + 0.1 * draw.gauss(0, 1)}", file=out)
-
-
 def write_pictures(array, labels, n, side):
     draw = random.Random(2)
     header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({n}, {side}, {side}), }}"
@@ -76,12 +66,12 @@ def step_seconds(options, ranks, more, epochs, regularizer, folder):
 
 def main():
     options = common.options(__doc__, rounds=5, add=add_options)
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    for name in common.THREADS:
         os.environ.pop(name)  # --threads says it
     found = []
     print(f"load {os.getloadavg()[0]:.1f}; a step in ms, median [least-most] of {options.rounds} rounds")
     with tempfile.TemporaryDirectory() as folder:
-        write_table(f"{folder}/d.csv", 12000)
+        common.write_table(f"{folder}/d.csv", 12000)
         write_pictures(f"{folder}/i.npy", f"{folder}/l.csv", 4000, 64)
         for name, more, epochs, kind in cases(folder):
             if options.only not in (None, kind):

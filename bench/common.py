@@ -1,12 +1,15 @@
-"""What the comparisons share: the options that all of them take, threads, and calling circe.
+"""What the comparisons share: the options that all of them take, threads, data, and calling circe.
 
     options = common.options(__doc__, rounds=5)     # before PyTorch or NumPy are imported: it sets their threads
     rows = common.circe(options, "bench", "--only", "train")["train"]
 """
 
 import argparse
+import importlib
 import json
+import math
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -15,19 +18,38 @@ import time
 from pathlib import Path
 
 
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def parser(text):
+    return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def limit_threads(threads):
+    os.environ.update(dict.fromkeys(THREADS, str(threads)))
+
+
 def options(text, rounds, add=None):
     """The parsed command line; `add` may put further options into the parser."""
-    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--circe", default="build/circe", help="the binary [build/circe]")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of both [all cores]")
-    parser.add_argument("--rounds", type=int, default=rounds, help=f"of the peer, then circe [{rounds}]")
-    parser.add_argument("--json", metavar="OUT", help="also write everything here")
+    taken = parser(text)
+    taken.add_argument("--circe", default="build/circe", help="the binary [build/circe]")
+    taken.add_argument("--threads", type=int, default=os.cpu_count(), help="of both [all cores]")
+    taken.add_argument("--rounds", type=int, default=rounds, help=f"of the peer, then circe [{rounds}]")
+    taken.add_argument("--json", metavar="OUT", help="also write everything here")
     if add is not None:
-        add(parser)
-    found = parser.parse_args()
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = str(found.threads)
+        add(taken)
+    found = taken.parse_args()
+    limit_threads(found.threads)
     return found
+
+
+def package(library=None):
+    """The Python package of these sources, on a library that is named; None: on its own, or that of CIRCE_LIBRARY."""
+    if library is not None:
+        os.environ["CIRCE_LIBRARY"] = str(Path(library).resolve())
+    sys.path.append(sys.path.pop(0))  # csv.py here is not the csv of others
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
+    return importlib.import_module("circe")
 
 
 def circe(found, *arguments):
@@ -44,6 +66,36 @@ def spread(values, unit=1.0):
     return f"{unit * statistics.median(values):.3g} [{unit * min(values):.3g}-{unit * max(values):.3g}]"
 
 
+def times(call, budget, least=3, most=math.inf):
+    """Seconds of each call within a budget of seconds, after one that only warms up."""
+    call()
+    taken, start = [], time.perf_counter()
+    while len(taken) < least or (time.perf_counter() - start < budget and len(taken) < most):
+        before = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - before)
+    return taken
+
+
+def wilson(hits, n, z=1.96):
+    """The 95 % interval of a share."""
+    share = hits / n
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def write_table(path, rows, seed=1):
+    """A .csv of y, z that follows it, a feature a of both, and a target b."""
+    draw = random.Random(seed)
+    with open(path, "w") as out:
+        print("a,y,z,b", file=out)
+        for _ in range(rows):
+            y = draw.gauss(0, 1)
+            z = (y * y + draw.gauss(0, 1) - 1) / 1.7
+            print(f"{0.6 * y + 0.3 * z + 0.1 * draw.gauss(0, 1):.6f},{y:.6f},{z:.6f},{z + 0.3 * y + 0.1 * draw.gauss(0, 1):.6f}", file=out)
+
+
 def verdict(reached, target):
     return f"target {target}: {'met' if reached else 'not met'}"
 
@@ -52,6 +104,13 @@ def save(found, results):
     """Where --json says."""
     if found.json:
         Path(found.json).write_text(json.dumps(results, indent=1) + "\n")
+
+
+def figure(name, width, height):
+    """The first lines of a gnuplot script."""
+    return [f"set terminal svg size {width},{height} dynamic rounded noenhanced font 'sans-serif,13' background rgb 'white'",
+            f"set output '{name}.svg'", "set encoding utf8", "set border 3", "set tics nomirror out scale 0.6",
+            "set grid lt 1 lw 0.5 lc rgb '#d9d9d9'"]
 
 
 def gnuplot(folder, script):

@@ -118,7 +118,7 @@ def time_rounds():
     steps = {size: peer.Step(*size, holdouts) for size in peer.SIZES}
     for number in range(OPTIONS.rounds):
         print(f"round {number + 1} of {OPTIONS.rounds}", file=sys.stderr, flush=True)
-        torch_times = {size: [1e3 * t for t in step.times(OPTIONS.budget)] for size, step in steps.items()}
+        torch_times = {size: [1e3 * t for t in common.times(step.run, OPTIONS.budget, most=500)] for size, step in steps.items()}
         time.sleep(0.2)  # PyTorch's threads stop spinning
         rounds.append({"torch": torch_times, "circe": common.circe(OPTIONS, "bench", "--quick")})
     return rounds

@@ -10,7 +10,6 @@ busy machine changes little, and a ratio is taken within its round. Kernels that
 """
 
 import os
-import random
 import re
 import statistics
 import subprocess
@@ -31,32 +30,17 @@ def add(parser):
     parser.add_argument("--also", action="append", default=[], metavar="NAME=BINARY", help="another build")
 
 
-def flags():
+def processor(key="model name"):
+    """What the first processor says of itself."""
     with open("/proc/cpuinfo") as lines:
-        return next((set(line.split()) for line in lines if line.startswith("flags")), set())
-
-
-def processor():
-    with open("/proc/cpuinfo") as lines:
-        return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "?")
-
-
-def write_table(path, rows, seed=0):
-    """y, z that follows it, a feature of both."""
-    draw = random.Random(seed)
-    with open(path, "w") as out:
-        out.write("a,y,z\n")
-        for _ in range(rows):
-            y = draw.gauss(0, 1)
-            z = (y * y + draw.gauss(0, 1) - 1) / 1.7
-            out.write(f"{0.6 * y + 0.3 * z + 0.1 * draw.gauss(0, 1):.6f},{y:.6f},{z:.6f}\n")
+        return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(key)), "?")
 
 
 def jobs(folder):
     """Name and arguments of each; the data are written here."""
     small, middle, large = folder / "small.csv", folder / "middle.csv", folder / "large.csv"
     for path, rows in ((small, 1000), (middle, 4096), (large, 20_000)):
-        write_table(path, rows)
+        common.write_table(path, rows)
     fit = ["fit", "-o", folder / "model.safetensors", "--y", "y", "--z", "z", "--data"]
     train = ["train", "-o", folder / "net.safetensors", "--data", middle, "--features", "a,z", "--target", "y", "--given",
              "y", "--invariant-to", "z", "--net", "9x64", "--batch", "256", "--no-report", "--regularizer"]
@@ -75,7 +59,7 @@ def contestants(options):
     found = [("default", options.circe, {})]
     if options.old_blas:
         found.append(("unknown", options.circe, {"LD_PRELOAD": str(Path(options.old_blas).resolve())}))
-    has = flags()
+    has = set(processor("flags").split())
     found += [(core, options.circe, {"OPENBLAS_CORETYPE": core}) for core in options.cores.split(",")
               if NEEDS.get(core, set()) <= has]
     return found + [(name, binary, {}) for name, binary in (also.split("=", 1) for also in options.also)]

@@ -6,7 +6,6 @@ Each reader runs in a process of its own, in turn; the median of the rounds coun
 means something only on an idle machine; `processor` is the time of all threads together. Needs numpy, pandas and pyarrow.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -14,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import common
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -53,7 +54,7 @@ def run(reader, found, path, program):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("--build", default="build", help="the build folder [build]")
     parser.add_argument("--rows", type=int, default=5000000)
     parser.add_argument("--columns", type=int, default=10)

@@ -6,14 +6,11 @@ knowing of the dependence, and their power.
 Needs the built library (CIRCE_LIBRARY) and NumPy. Every cell: share of p <= .05 [95 % interval, Wilson].
 """
 
-import argparse
-import sys
+import common
 
-sys.path.append(sys.path.pop(0))  # csv.py here is not the csv of others
+circe = common.package()
 
 import numpy as np  # noqa: E402
-
-import circe  # noqa: E402
 
 
 def series(rng, n, rho):
@@ -72,24 +69,19 @@ ALTERNATIVES = {
 }
 
 
-def interval(share, n, z=1.96):
-    middle, half = (share + z * z / 2 / n), z * np.sqrt(share * (1 - share) / n + z * z / 4 / n / n)
-    return max(0.0, (middle - half) / (1 + z * z / n)), min(1.0, (middle + half) / (1 + z * z / n))
-
-
 def cell(make, method, plain, sets, seed):
-    """The share rejected."""
+    """How many are rejected."""
     rejected = 0
     for s in range(sets):
         x, y, z, of_rows = make(np.random.default_rng([seed, s]))
         given = None if method == "hsic" else y
         found = circe.test(x, given, z, method=method, seed=s, checks=False, **({} if plain else of_rows))
         rejected += found.p_value <= 0.05
-    return rejected / sets
+    return rejected
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = common.parser(__doc__)
     parser.add_argument("--sets", type=int, default=200)
     parser.add_argument("--methods", default="kci,circe,gcm,rcot")
     parser.add_argument("--only", default="", help="names that contain this")
@@ -107,9 +99,9 @@ def main():
             for plain in (True, False):
                 cells = []
                 for method in methods:
-                    share = cell(make, method, plain, options.sets, options.seed)
-                    low, high = interval(share, options.sets)
-                    cells.append(f"{share:.3f} [{low:.3f}, {high:.3f}]")
+                    rejected = cell(make, method, plain, options.sets, options.seed)
+                    low, high = common.wilson(rejected, options.sets)
+                    cells.append(f"{rejected / options.sets:.3f} [{low:.3f}, {high:.3f}]")
                 print(f"| {name} | {'independent' if plain else 'they are'} | {' | '.join(cells)} |", flush=True)
 
 

@@ -9,82 +9,88 @@ as any C program would use it; the batch, its features and the gradient live on 
 bench/gpu_measures.py has the measures that regress the batch on itself, and the fits.
 """
 
-import argparse
 import ctypes
-import json
 import statistics
 
-import torch
+import common
 
-import gpu_measures
-import peer
+
+def parse_options():
+    parser = common.parser(__doc__)
+    parser.add_argument("--library", default="build-cuda/libcirce.so")
+    parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile, which takes a minute")
+    parser.add_argument("--only", choices=["circe", "measures", "fits"], help="this part alone")
+    parser.add_argument("--json", help="also write the numbers here")
+    return parser.parse_args()
+
+
+OPTIONS = parse_options()
+common.package(OPTIONS.library)
+
+import torch  # noqa: E402
+
+import gpu_measures  # noqa: E402
+import peer  # noqa: E402
+from circe import _native  # noqa: E402
 
 SIZES = [(256, 1267, 64), (1024, 5898, 64), (4096, 5898, 64)]  # B, M, d_x
 EXTRA = [(1024, 5898, 1), (1024, 5898, 512), (16384, 5898, 64)]  # circe alone
 TARGET_US = {256: 25, 1024: 55, 4096: 210}
 SIGMA2_Y, SIGMA2_Z, RIDGE = 0.1, 0.01, 0.1
-FLOAT32, FLOAT64, GAUSSIAN, LOWRANK, CENTERED = 1, 2, 1, 1, 3
+DTYPES = {torch.float32: _native.FLOAT32, torch.float64: _native.FLOAT64}
 
-
-class Mat(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("rows", ctypes.c_int64), ("cols", ctypes.c_int64), ("ld", ctypes.c_int64),
-                ("dtype", ctypes.c_int)]
+# What the package itself does not call.
+HANDLE, VIEW, OUT = ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
+_native.SIGNATURES.update({
+    "circe_cuda_set_stream": ("status", HANDLE, ctypes.c_void_p),
+    "circe_cuda_features_create": ("status", HANDLE, HANDLE, OUT),
+    "circe_cuda_features_get": ("status", HANDLE, VIEW, VIEW),
+    "circe_cuda_measure_kci": _native.SIGNATURES["circe_cuda_measure_hscic"],
+    "circe_cuda_cme_fit": _native.SIGNATURES["circe_cme_fit"],
+})
 
 
 def mat(tensor):
-    dtype = {torch.float32: FLOAT32, torch.float64: FLOAT64}[tensor.dtype]
-    return Mat(tensor.data_ptr(), tensor.shape[0], tensor.shape[1], tensor.stride(0), dtype)
-
-
-class CmeOptions(ctypes.Structure):
-    _fields_ = [("method", ctypes.c_int), ("sigma2_y", ctypes.POINTER(ctypes.c_double)), ("n_sigma2_y", ctypes.c_int64),
-                ("ridge", ctypes.POINTER(ctypes.c_double)), ("n_ridge", ctypes.c_int64), ("tolerance", ctypes.c_double),
-                ("max_rank", ctypes.c_int64), ("force_ridge", ctypes.c_int), ("seed", ctypes.c_uint64),
-                ("rff_pool", ctypes.c_int64), ("rff_batch", ctypes.c_int64), ("rff_every", ctypes.c_int64)]
+    return _native.mat(tensor.data_ptr(), tensor.shape[0], tensor.shape[1], tensor.stride(0), DTYPES[tensor.dtype])
 
 
 class Library:
-    """The few functions that a training step needs, through ctypes."""
+    """A context, a device, and what a training step needs of both."""
 
-    def __init__(self, path):
-        self.c = ctypes.CDLL(path)
-        self.c.circe_last_error.restype = ctypes.c_char_p
+    def __init__(self):
+        self.c = _native.library()
         self.context = self.make("circe_context_create", None)
         self.cuda = self.make("circe_cuda_open", self.context, 0, None)
 
     def call(self, name, *arguments):
-        if getattr(self.c, name)(*arguments) != 0:
-            raise RuntimeError(f"{name}: {self.c.circe_last_error().decode()}")
+        _native.check(getattr(self.c, name)(*arguments))
 
     def make(self, name, *arguments):
         made = ctypes.c_void_p()
         self.call(name, *arguments, ctypes.byref(made))
         return made
 
-    def gaussian(self, sigma2):
-        return self.make("circe_kernel_create", self.context, GAUSSIAN, ctypes.c_double(sigma2))
-
-    def free_gaussian(self):
-        return self.gaussian(0.0)
+    def gaussian(self, sigma2=None):
+        """None: the width is free."""
+        text = "gaussian" if sigma2 is None else f"gaussian({sigma2!r})"
+        return self.make("circe_kernel_parse", self.context, text.encode())
 
     def options(self, method):
-        options = CmeOptions()
-        self.c.circe_cme_options_init(ctypes.byref(options))
-        options.method = method
+        options = _native.CmeOptions()
+        self.c.circe_cme_options_init(options)
+        options.method = _native.METHODS[method]
         return options
 
     def fit(self, Y, Z):
-        options = self.options(LOWRANK)
-        ridge = ctypes.c_double(RIDGE)
+        options, ridge = self.options("lowrank"), ctypes.c_double(RIDGE)
         options.ridge, options.n_ridge = ctypes.pointer(ridge), 1
-        return self.make("circe_cme_fit", self.context, ctypes.byref(mat(Y)), ctypes.byref(mat(Z)),
-                         self.gaussian(SIGMA2_Y), self.gaussian(SIGMA2_Z), ctypes.byref(options))
+        return self.make("circe_cme_fit", self.context, mat(Y), mat(Z), self.gaussian(SIGMA2_Y), self.gaussian(SIGMA2_Z), options)
 
     def features(self, cme, y, z, dtype):
         """y and zeta of a data set, as views of device memory."""
-        host = self.make("circe_features_create", self.context, cme, ctypes.byref(mat(y)), ctypes.byref(mat(z)), dtype)
+        host = self.make("circe_features_create", self.context, cme, mat(y), mat(z), dtype)
         copy = self.make("circe_cuda_features_create", self.cuda, host)
-        views = Mat(), Mat()
+        views = _native.Mat(), _native.Mat()
         self.call("circe_cuda_features_get", copy, *map(ctypes.byref, views))
         return views
 
@@ -94,18 +100,14 @@ class Step:
 
     def __init__(self, library, cme, x, y, z):
         self.library, self.x = library, x
-        dtype = FLOAT32 if x.dtype == torch.float32 else FLOAT64
-        self.y, self.zeta = library.features(cme, y, z, dtype)
+        self.y, self.zeta = library.features(cme, y, z, DTYPES[x.dtype])
         self.grad, self.value = torch.empty_like(x), torch.empty(1, dtype=torch.float64, device="cuda")
         kernel_y, kernel_x = library.gaussian(SIGMA2_Y), library.gaussian(float(x.shape[1]))
-        self.mats = mat(x), mat(self.grad)
-        self.arguments = (library.cuda, kernel_y, ctypes.byref(self.y), ctypes.byref(self.zeta), None,
-                          ctypes.c_int64(len(x)), kernel_x, ctypes.byref(self.mats[0]), CENTERED,
-                          ctypes.c_void_p(self.value.data_ptr()), ctypes.byref(self.mats[1]))
+        self.arguments = (library.cuda, kernel_y, ctypes.byref(self.y), ctypes.byref(self.zeta), None, len(x), kernel_x, mat(x),
+                          _native.ESTIMATORS["centered"], self.value.data_ptr(), mat(self.grad))
 
     def __call__(self):
-        if self.library.c.circe_cuda_measure_circe(*self.arguments) != 0:
-            raise RuntimeError(self.library.c.circe_last_error().decode())
+        self.library.call("circe_cuda_measure_circe", *self.arguments)
 
 
 def graph_of(library, step):
@@ -113,7 +115,7 @@ def graph_of(library, step):
     stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
 
     def use(stream):
-        library.call("circe_cuda_set_stream", library.cuda, ctypes.c_void_p(stream.cuda_stream))
+        library.call("circe_cuda_set_stream", library.cuda, stream.cuda_stream)
 
     step()
     torch.cuda.synchronize()
@@ -178,7 +180,7 @@ def operations(B, d_x, columns):
     return B * (B + 1) / 2 * (2 * (columns + 1) + 3 * d_x)
 
 
-def compare(library, options):
+def compare(library):
     """CIRCE at every size."""
     check(library)
     rows, models = [], {}
@@ -197,7 +199,7 @@ def compare(library, options):
         if (B, M, d_x) in SIZES:
             y, z = y.cuda(), z.cuda()
             row["eager_us"] = median_us(peer_step(circe, x, y, z, False), 3, 20)
-            if not options.no_compile:
+            if not OPTIONS.no_compile:
                 row["compiled_us"] = median_us(peer_step(circe, x, y, z, True), 3, 20)
             row["target_us"] = TARGET_US[B]
         rows.append(row)
@@ -208,23 +210,15 @@ def compare(library, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="circe and PyTorch on one GPU")
-    parser.add_argument("--library", default="build-cuda/libcirce.so")
-    parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile, which takes a minute")
-    parser.add_argument("--only", choices=["circe", "measures", "fits"], help="this part alone")
-    parser.add_argument("--json", help="also write the numbers here")
-    options = parser.parse_args()
-    library = Library(options.library)
+    library = Library()
     name = torch.cuda.get_device_name()
     processors = torch.cuda.get_device_properties(0).multi_processor_count
     print(f"{name}, {processors} multiprocessors, PyTorch {torch.__version__}")
-    parts = {"circe": lambda: compare(library, options),
+    parts = {"circe": lambda: compare(library),
              "measures": lambda: gpu_measures.measures(library, mat, graph_of, median_us),
-             "fits": lambda: gpu_measures.fits(library, mat, library.options)}
-    found = {part: run() for part, run in parts.items() if options.only in (None, part)}
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"gpu": name, "torch": torch.__version__, **found}, file, indent=2)
+             "fits": lambda: gpu_measures.fits(library, mat)}
+    found = {part: run() for part, run in parts.items() if OPTIONS.only in (None, part)}
+    common.save(OPTIONS, {"gpu": name, "torch": torch.__version__, **found})
 
 
 if __name__ == "__main__":

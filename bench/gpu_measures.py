@@ -4,32 +4,16 @@ The peers are the formulas as matrix products, with autograd: systems in float64
 float32. `check` compares values and gradients in float64 first.
 """
 
-import ctypes
 import time
 
 import torch
 
 import peer
+from circe import _native
 
 SIZES = [(256, 64), (1024, 64), (4096, 64)]  # n, d_x
-FITS = [(1267, "low rank"), (5898, "low rank"), (5898, "dense"), (1000000, "low rank")]
+FITS = [(1267, "lowrank"), (5898, "lowrank"), (5898, "dense"), (1000000, "lowrank")]
 SIGMA2_Y, SIGMA2_Z, RIDGE = 0.1, 0.01, 0.01
-METHODS = {"low rank": 1, "dense": 2}
-MAX, KERNEL = 1, 1
-
-
-class BatchOptions(ctypes.Structure):
-    _fields_ = [("ridge", ctypes.c_double), ("method", ctypes.c_int), ("tolerance", ctypes.c_double)]
-
-
-class GcmOptions(ctypes.Structure):
-    _fields_ = [("regression", ctypes.c_int), ("combine", ctypes.c_int), ("sharpness", ctypes.c_double),
-                ("batch", BatchOptions), ("previous_x", ctypes.c_void_p), ("previous_y", ctypes.c_void_p),
-                ("holdout", ctypes.c_void_p)]
-
-
-class Kernels(ctypes.Structure):
-    _fields_ = [("x", ctypes.c_void_p), ("y", ctypes.c_void_p), ("z", ctypes.c_void_p)]
 
 
 # ---- the peers ----------------------------------------------------------------------------------------------------
@@ -76,24 +60,23 @@ class Measure:
     def __init__(self, library, mat, name, x, y, z, method="dense"):
         self.library, self.name = library, name
         self.value, self.grad = torch.empty(1, dtype=torch.float64, device="cuda"), torch.empty_like(x)
-        self.tensors, self.mats = (x, y, z), [mat(t) for t in (x, y, z, self.grad)]
-        self.function = getattr(library.c, f"circe_cuda_measure_{name}")
-        self.kernels = Kernels(library.gaussian(float(x.shape[1])), library.gaussian(SIGMA2_Y),
-                               library.gaussian(SIGMA2_Z))
-        self.options = GcmOptions() if name == "gcm" else BatchOptions()
-        getattr(library.c, f"circe_{'gcm' if name == 'gcm' else 'batch'}_options_init")(ctypes.byref(self.options))
-        (self.options.batch if name == "gcm" else self.options).method = METHODS[method]
-        x, y, z, grad = map(ctypes.byref, self.mats)
-        value, options = ctypes.c_void_p(self.value.data_ptr()), ctypes.byref(self.options)
+        self.tensors = x, y, z
+        self.function = f"circe_cuda_measure_{name}"
+        views, value, grad = [mat(tensor) for tensor in self.tensors], self.value.data_ptr(), mat(self.grad)
+        kernels = _native.Kernels(library.gaussian(float(x.shape[1])), library.gaussian(SIGMA2_Y), library.gaussian(SIGMA2_Z))
+        batch = _native.BatchOptions()
+        library.c.circe_batch_options_init(batch)
+        batch.method = _native.METHODS[method]
         if name == "gcm":
-            kernel_y = ctypes.c_void_p(self.kernels.y)
-            self.arguments = (library.cuda, kernel_y, x, y, z, None, None, options, value, grad)
+            options = _native.GcmOptions()
+            library.c.circe_gcm_options_init(options)
+            options.batch = batch
+            self.arguments = (library.cuda, kernels.y, *views, None, None, options, value, grad)
         else:
-            self.arguments = (library.cuda, ctypes.byref(self.kernels), x, y, z, None, options, value, grad)
+            self.arguments = (library.cuda, kernels, *views, None, batch, value, grad)
 
     def __call__(self):
-        if self.function(*self.arguments) != 0:
-            raise RuntimeError(self.library.c.circe_last_error().decode())
+        self.library.call(self.function, *self.arguments)
 
 
 def points(n, d_x, dtype):
@@ -106,7 +89,7 @@ def check(library, mat):
         x, y, z = points(256, 8, torch.float64)
         ours = Measure(library, mat, name, x, y, z)
         ours()
-        low = Measure(library, mat, name, x, y, z, "low rank")
+        low = Measure(library, mat, name, x, y, z, "lowrank")
         low()
         assert abs(low.value.item() / ours.value.item() - 1) < 1e-6
         assert (low.grad - ours.grad).abs().max() < 1e-6 * ours.grad.abs().max()
@@ -145,7 +128,7 @@ def measures(library, mat, graph_of, median_us):
             ours = Measure(library, mat, name, x, y, z)
             row = {"measure": name, "n": n, "d_x": d_x, "stream_us": median_us(ours, 3, 15)}
             row["graph_us"] = median_us(graph_of(library, ours), 3, 15)
-            row["low_rank_us"] = median_us(graph_of(library, Measure(library, mat, name, x, y, z, "low rank")), 3, 15)
+            row["low_rank_us"] = median_us(graph_of(library, Measure(library, mat, name, x, y, z, "lowrank")), 3, 15)
             row["eager_us"] = median_us(peer_step(measure, x, y, z), 2, 8)
             row["tera_fma"] = operations(name, n, d_x) / row["graph_us"] / 1e6
             rows.append(row)
@@ -159,7 +142,7 @@ def measures(library, mat, graph_of, median_us):
 # ---- fits ---------------------------------------------------------------------------------------------------------
 
 
-def fits(library, mat, options_of):
+def fits(library, mat):
     """The grid of 4 widths and 5 ridges, on the GPU and on the CPU beside it; the same choice."""
     rows = []
     for M, method in FITS:
@@ -175,8 +158,8 @@ def fits(library, mat, options_of):
             for _ in range(4 if place == "gpu" else 2):
                 torch.cuda.synchronize()
                 start = time.perf_counter()
-                model = library.make(name, handle, ctypes.byref(mat(y)), ctypes.byref(mat(z)), library.free_gaussian(),
-                                     library.gaussian(SIGMA2_Z), ctypes.byref(options_of(METHODS[method])))
+                model = library.make(name, handle, mat(y), mat(z), library.gaussian(), library.gaussian(SIGMA2_Z),
+                                     library.options(method))
                 times.append(time.perf_counter() - start)
                 library.c.circe_cme_destroy(model)
             row[f"{place}_ms"] = 1e3 * min(times[1:])

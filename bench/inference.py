@@ -10,18 +10,18 @@ Every share comes with its 95 % interval (Wilson). Each repetition has its own s
 method and in every run. --quick: 50 repetitions, 20 data sets for the agreement.
 """
 
-import argparse
-import json
 import os
 import sys
 import time
 from pathlib import Path
 
+import common
+
 ALL_PARTS = ["nulls", "alternatives", "levels", "power", "insurance", "speed", "agreement"]
 
 
 def parse_options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("--library", default="build/libcirce.so", help="the shared library [build/libcirce.so]")
     parser.add_argument("--reps", type=int, default=500, help="data sets a cell [500]")
     parser.add_argument("--quick", action="store_true", help="50 repetitions")
@@ -37,16 +37,15 @@ def parse_options():
 
 
 OPTIONS = parse_options()
-sys.path.append(sys.path.pop(0))  # csv.py here is not the csv of others
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = str(OPTIONS.threads)  # before the libraries start their threads
+common.limit_threads(OPTIONS.threads)  # before the libraries start their threads
+circe = common.package(OPTIONS.library)
+circe.set_threads(OPTIONS.threads)
 
 import numpy as np  # noqa: E402
 
 import inference_data as data  # noqa: E402
 import inference_generators as generators  # noqa: E402
 import inference_peers as peers  # noqa: E402
-from inference_library import Library  # noqa: E402
 
 REPS = 50 if OPTIONS.quick else OPTIONS.reps
 ALPHA = 0.05
@@ -64,60 +63,35 @@ METHODS = {
     "rcot": {"method": "rcot"},
 }
 NEEDED = ["gcm", "kci, gamma", "circe", "circe, auxiliary", "splitkci"]
+WHOLE = [name for name in METHODS if "auxiliary" not in name]  # those that test all rows of a data set
 
 
-def wilson(hits, n):
-    z, share = 1.96, hits / n
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(middle - half, 0.0), min(middle + half, 1.0)
-
-
-def run_test(library, sample, seed, options):
+def run_test(sample, seed, options):
     x, y, z = sample
     options = dict(options)
     tested = options.pop("auxiliary", None)
     if tested:
-        options.update(auxiliary_y=y[tested:], auxiliary_z=z[tested:])
+        options["auxiliary"] = y[tested:], z[tested:]
         x, y, z = x[:tested], y[:tested], z[:tested]
-    return library.test(x, y, z, seed=seed, skip_checks=1, **options)
+    return circe.test(x, y, z, seed=seed, checks=False, **options)
 
 
-def cell(library, title, make, names, reps=None, bound=None, above=None):
+def cell(title, make, names, reps=REPS, bound=None, above=None):
     """Rejections of each method over the same data sets; make(rng, extra) has extra rows for auxiliary ones."""
     rows = []
     for name in names:
         if OPTIONS.methods and name not in OPTIONS.methods.split(";"):
             continue
-        options, p_values, seconds = METHODS[name], [], 0.0
-        for r in range(reps or REPS):
-            sample = make(np.random.default_rng(r), options.get("auxiliary", 0))
-            result = run_test(library, sample, r, options)
-            p_values.append(result.p_value)
-            seconds += result.seconds
-        hits = int(np.sum(np.array(p_values) <= ALPHA))
-        low, high = wilson(hits, len(p_values))
-        share = hits / len(p_values)
-        met = "" if bound is None else "met" if share <= bound else "missed"
-        met = met if above is None else "met" if share > above else "missed"
-        rows.append(
-            {
-                "data": title,
-                "method": name,
-                "rejected": share,
-                "interval": [low, high],
-                "reps": len(p_values),
-                "ms": 1e3 * seconds / len(p_values),
-                "target": bound if bound is not None else above,
-                "met": met,
-                "p_deciles": np.quantile(p_values, np.arange(0.1, 1.0, 0.1)).round(4).tolist(),
-            }
-        )
-        print(
-            f"{title:34} {name:18} {share:6.3f} [{low:.3f}, {high:.3f}] of {len(p_values):4} "
-            f"{1e3 * seconds / len(p_values):8.1f} ms  {met}",
-            flush=True,
-        )
+        options = METHODS[name]
+        results = [run_test(make(np.random.default_rng(r), options.get("auxiliary", 0)), r, options) for r in range(reps)]
+        p_values = np.array([result.p_value for result in results])
+        hits, ms = int(np.sum(p_values <= ALPHA)), 1e3 * float(np.mean([result.seconds for result in results]))
+        share, (low, high) = hits / reps, common.wilson(hits, reps)
+        target, reached = (above, share > above) if above is not None else (bound, bound is not None and share <= bound)
+        met = "" if target is None else "met" if reached else "missed"
+        rows.append({"data": title, "method": name, "rejected": share, "interval": [low, high], "reps": reps, "ms": ms,
+                     "target": target, "met": met, "p_deciles": np.quantile(p_values, np.arange(0.1, 1.0, 0.1)).round(4).tolist()})
+        print(f"{title:34} {name:18} {share:6.3f} [{low:.3f}, {high:.3f}] of {reps:4} {ms:8.1f} ms  {met}", flush=True)
     return rows
 
 
@@ -128,14 +102,14 @@ def chosen(text, names):
     return [name for name in names if not text or any(part.strip() in name for part in text.split(";"))]
 
 
-def answers(library, generator, method, reps):
+def answers(generator, method, reps):
     """p-values, whether trust objects, and seconds of a method on the generator's data sets."""
     p_values, objections, seconds = [], [], []
     for r in range(OPTIONS.first, OPTIONS.first + reps):
         x, y, z = generator(np.random.default_rng(r))
         start = time.perf_counter()
         if method in CIRCE_TESTS:
-            result = library.test(x, y, z, method, seed=r)
+            result = circe.test(x, y, z, method=method, seed=r)
             p_values.append(result.p_value)
             objections.append(result.trust != "good")
         else:
@@ -144,7 +118,7 @@ def answers(library, generator, method, reps):
     return np.array(p_values), objections, seconds
 
 
-def table(library, kinds, title):
+def table(kinds, title):
     print(f"\n{title} [95 % interval], share rejected without an objection of trust, median milliseconds")
     methods, rows = list(CIRCE_TESTS), []
     if OPTIONS.peers:
@@ -157,9 +131,9 @@ def table(library, kinds, title):
         if OPTIONS.kept and not generator.kept:
             continue
         for method in chosen(OPTIONS.methods, methods):
-            p_values, objections, seconds = answers(library, generator, method, REPS)
+            p_values, objections, seconds = answers(generator, method, REPS)
             hits = int(np.sum(p_values <= ALPHA))
-            low, high = wilson(hits, REPS)
+            low, high = common.wilson(hits, REPS)
             row = {"data": name, "n": generator.n, "kept": generator.kept, "method": method, "rejected": hits / REPS,
                    "interval": [low, high], "reps": REPS, "ms": 1e3 * float(np.median(seconds)),
                    "objected": None, "unobjected": None}
@@ -173,67 +147,38 @@ def table(library, kinds, title):
     return rows
 
 
-def nulls(library):
-    return table(library, generators.NULLS, f"Nulls: share rejected at {ALPHA}")
+def nulls():
+    return table(generators.NULLS, f"Nulls: share rejected at {ALPHA}")
 
 
-def alternatives(library):
-    return table(library, generators.ALTERNATIVES, f"Alternatives: share rejected at {ALPHA}")
+def alternatives():
+    return table(generators.ALTERNATIVES, f"Alternatives: share rejected at {ALPHA}")
 
 
-def levels(library):
+def levels():
     print(f"\nType I error at level {ALPHA}: share rejected without dependence [95 % interval]")
-    names, rows = list(METHODS), []
+    rows = []
     for n in (200, 400, 600, 800, 1000):
-        chosen = names if n in (200, 1000) else NEEDED
-        rows += cell(library, f"circle, N = {n}", lambda g, extra, n=n: data.circle(g, n + extra), chosen, bound=0.065)
+        rows += cell(f"circle, N = {n}", lambda g, extra, n=n: data.circle(g, n + extra), METHODS if n in (200, 1000) else NEEDED,
+                     bound=0.065)
     for dim in range(1, 6):
-        chosen = names if dim in (1, 5) else NEEDED
-        chosen = [name for name in chosen if "auxiliary" not in name]
-        rows += cell(
-            library,
-            f"post-nonlinear, n = 500, dim y = {dim}",
-            lambda g, _, dim=dim: data.postnonlinear(g, 500, dim),
-            chosen,
-            bound=0.065,
-        )
-    rows += cell(
-        library,
-        "sine, n = 500",
-        lambda g, _: data.sine(g, 500),
-        [name for name in names if "auxiliary" not in name],
-        bound=0.08,
-    )
-    return rows
+        chosen = [name for name in (METHODS if dim in (1, 5) else NEEDED) if name in WHOLE]
+        rows += cell(f"post-nonlinear, n = 500, dim y = {dim}", lambda g, _, dim=dim: data.postnonlinear(g, 500, dim), chosen, bound=0.065)
+    return rows + cell("sine, n = 500", lambda g, _: data.sine(g, 500), WHOLE, bound=0.08)
 
 
-def power(library):
+def power():
     print("\nPower: share rejected with dependence [95 % interval]")
-    names = [name for name in METHODS if "auxiliary" not in name]
-    seeing = [name for name in names if name != "gcm"]  # its covariance is 0 in the first two
-    rows = cell(library, "square, n = 500", lambda g, _: data.square(g, 500), ["gcm"])
-    rows += cell(library, "square, n = 500", lambda g, _: data.square(g, 500), seeing, above=0.9)
-    rows += cell(library, "sine, n = 500, dependent", lambda g, _: data.sine(g, 500, dependent=True), ["gcm"])
-    rows += cell(
-        library, "sine, n = 500, dependent", lambda g, _: data.sine(g, 500, dependent=True), seeing, above=0.95
-    )
-    rows += cell(
-        library,
-        "circle, N = 200, dependent",
-        lambda g, extra: data.circle(g, 200 + extra, dependent=True),
-        list(METHODS),
-        above=0.9,
-    )
-    rows += cell(
-        library,
-        "post-nonlinear, n = 500, dim y = 3",
-        lambda g, _: data.postnonlinear(g, 500, 3, dependent=True),
-        names,
-    )
-    return rows
+    rows = []
+    for title, make, least in (("square, n = 500", lambda g, _: data.square(g, 500), 0.9),
+                               ("sine, n = 500, dependent", lambda g, _: data.sine(g, 500, dependent=True), 0.95)):
+        rows += cell(title, make, ["gcm"])  # its covariance is 0 here
+        rows += cell(title, make, [name for name in WHOLE if name != "gcm"], above=least)
+    rows += cell("circle, N = 200, dependent", lambda g, extra: data.circle(g, 200 + extra, dependent=True), METHODS, above=0.9)
+    return rows + cell("post-nonlinear, n = 500, dim y = 3", lambda g, _: data.postnonlinear(g, 500, 3, dependent=True), WHOLE)
 
 
-def insurance(library):
+def insurance():
     folder = os.environ.get("CIRCE_DATA")
     if not folder or not (Path(folder) / "car_insurance").is_dir():
         print("\nCar insurance: skipped, CIRCE_DATA does not name a folder that has it")
@@ -246,10 +191,10 @@ def insurance(library):
         def draw(rng, _, companies=companies):
             return data.insurance_null(rng, companies[int(rng.integers(len(companies)))])
 
-        rows += cell(library, f"{state}, {len(companies)} companies", draw, INSURANCE, reps=2 * REPS, bound=0.065)
+        rows += cell(f"{state}, {len(companies)} companies", draw, INSURANCE, reps=2 * REPS, bound=0.065)
         premium, risk, minority = (np.concatenate(column) for column in zip(*companies))
         for name in ("kci, gamma", "circe", "gcm", "rcot"):
-            result = run_test(library, (premium, risk, minority), 0, METHODS[name])
+            result = run_test((premium, risk, minority), 0, METHODS[name])
             print(f"{state}, all {result.n} rows: {name} p = {result.p_value:.3g} in {result.seconds:.2f} s", flush=True)
             rows.append({"data": f"{state}, all rows", "method": name, "p": result.p_value, "seconds": result.seconds})
     return rows
@@ -267,20 +212,14 @@ def timed(call, rounds):
     return float(np.median(times))
 
 
-def causal_learn_kci(x, y, z):
-    from causallearn.utils.KCI.KCI import KCI_CInd
-
-    return KCI_CInd().compute_pvalue(x, z, y)[0]
-
-
-def speed(library):
+def speed():
     print(f"\nSpeed, {OPTIONS.threads} thread(s), load {os.getloadavg()[0]:.1f} at the start")
     rows, rng = [], np.random.default_rng(0)
     sample = data.postnonlinear(rng, 2000)
-    own = timed(lambda: library.test(*sample), 5)
+    own = timed(lambda: circe.test(*sample), 5)
     rows.append({"what": "kci, n = 2,000", "seconds": own, "target": None})
     try:
-        peer = timed(lambda: causal_learn_kci(*sample), 1 if OPTIONS.quick else 3)
+        peer = timed(lambda: peers.p_value("causal-learn kci", *sample), 1 if OPTIONS.quick else 3)
         rows[-1].update(causal_learn=peer, ratio=peer / own, target=50)
         print(f"kci, n = 2,000: causal-learn {peer:.2f} s, circe {own * 1e3:.0f} ms: {peer / own:.0f} times faster")
     except ImportError:
@@ -295,14 +234,14 @@ def speed(library):
         (100000, "circe", None),
         (1000000, "rcot", 10),
     ):
-        result = library.test(*(array[:n] for array in large), method)
+        result = circe.test(*(array[:n] for array in large), method=method)
         rows.append({"what": f"{method}, n = {n:,}", "seconds": result.seconds, "target": bound})
         met = "" if bound is None else "met" if result.seconds <= bound else "missed"
         print(f"{method}, n = {n:,}: {result.seconds:.2f} s {met}", flush=True)
     return rows
 
 
-def agreement(library):
+def agreement():
     """The decisions of both KCI on data sets of both kinds."""
     try:
         import causallearn  # noqa: F401
@@ -312,24 +251,23 @@ def agreement(library):
     total, same, decisions = 20 if OPTIONS.quick else 200, 0, []
     for r in range(total):
         sample = data.postnonlinear(np.random.default_rng(r), 300, 1 + r % 2, dependent=bool((r // 2) % 2))
-        ours, theirs = library.test(*sample, skip_checks=1).p_value, causal_learn_kci(*sample)
-        decisions.append([ours, float(theirs)])
+        ours, theirs = circe.test(*sample, checks=False).p_value, peers.p_value("causal-learn kci", *sample)
+        decisions.append([ours, theirs])
         same += int((ours <= ALPHA) == (theirs <= ALPHA))
-    low, high = wilson(same, total)
+    low, high = common.wilson(same, total)
     print(f"\nAgreement with causal-learn's KCI at {ALPHA}: {same} of {total} [{low:.3f}, {high:.3f}], to reach .95")
     return [{"same": same, "total": total, "p_values": decisions}]
 
 
 def main():
-    library, results = Library(OPTIONS.library, OPTIONS.threads), {"reps": REPS, "threads": OPTIONS.threads}
+    results = {"reps": REPS, "threads": OPTIONS.threads}
     for part in OPTIONS.parts.split(","):
         if part not in ALL_PARTS:
             sys.exit(f"inference.py: there is no part '{part}'; there are {', '.join(ALL_PARTS)}")
         start = time.time()
-        results[part] = globals()[part](library)
+        results[part] = globals()[part]()
         print(f"({part}: {time.time() - start:.0f} s)", flush=True)
-        if OPTIONS.json:
-            Path(OPTIONS.json).write_text(json.dumps(results, indent=1))
+        common.save(OPTIONS, results)
 
 
 if __name__ == "__main__":

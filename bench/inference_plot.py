@@ -6,7 +6,6 @@
 Leaves inference_levels.svg, its gnuplot script and its data. Of a cell that was printed twice the last one counts.
 """
 
-import argparse
 import re
 import sys
 from pathlib import Path
@@ -40,10 +39,8 @@ def write_data(found, path):
 
 
 def script(found):
-    lines = ["set terminal svg size 960,400 dynamic rounded noenhanced font 'sans-serif,13' background rgb 'white'",
-             "set output 'inference_levels.svg'", "set encoding utf8", "set border 3", "set tics nomirror out scale 0.6",
-             "set grid lt 1 lw 0.5 lc rgb '#d9d9d9'", "set yrange [0:0.14]", "set key top left Left reverse maxrows 4 samplen 1.5",
-             "set multiplot layout 1,2"]
+    lines = [*common.figure("inference_levels", 960, 400), "set yrange [0:0.14]",
+             "set key top left Left reverse maxrows 4 samplen 1.5", "set multiplot layout 1,2"]
     for data, (title, label, _) in PANELS.items():
         curves = [(i, method) for i, (own, method) in enumerate(found) if own == data]
         if not curves:
@@ -59,7 +56,7 @@ def script(found):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("printed", nargs="+", help="what inference.py printed")
     parser.add_argument("--out", default="docs/figures", help="folder [docs/figures]")
     options = parser.parse_args()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import common
 import invariance_methods as methods
 import invariance_pictures as pictures
 import invariance_tasks as tasks
@@ -120,18 +121,9 @@ def write_csv(rows, path: Path) -> None:
             writer.writerow({key: f"{row[key]:.4g}" if isinstance(row.get(key), float) else row.get(key) for key in FIELDS})
 
 
-SCRIPT = """set terminal svg size 760,460 dynamic rounded noenhanced font 'sans-serif,13' background rgb 'white'
-set output 'invariance.svg'
-set encoding utf8
-set border 3
-set tics nomirror out scale 0.6
-set grid lt 1 lw 0.5 lc rgb '#d9d9d9'
-set yrange [0:1.02]
-set xlabel 'error, relative to no regulariser (geometric mean over tasks)'
-set ylabel 'share of runs in which KCI finds no dependence'
-set offsets graph 0.05, graph 0.15, 0, 0
-unset key
-"""
+SCRIPT = [*common.figure("invariance", 760, 460), "set yrange [0:1.02]",
+          "set xlabel 'error, relative to no regulariser (geometric mean over tasks)'",
+          "set ylabel 'share of runs in which KCI finds no dependence'", "set offsets graph 0.05, graph 0.15, 0, 0", "unset key"]
 
 
 def draw(found, folder: Path) -> None:
@@ -148,7 +140,7 @@ def draw(found, folder: Path) -> None:
             look = f"lc rgb '{COLOURS[method]}'"
             plots += [f"'invariance.dat' index {len(plots) // 2} using 1:2:3:4 with yerrorbars {look} pt 7 ps 0.9",
                       f"'' index {len(plots) // 2} using 1:2:5 with labels left offset 1,0.5 tc rgb '{COLOURS[method]}'"]
-    (folder / "invariance.gp").write_text(SCRIPT + "plot " + ", \\\n     ".join([*plots, "0.9 with lines lc rgb '#808080' dt 2"]) + "\n")
+    (folder / "invariance.gp").write_text("\n".join([*SCRIPT, "plot "]) + ", \\\n     ".join([*plots, "0.9 with lines lc rgb '#808080' dt 2"]) + "\n")
     try:
         subprocess.run(["gnuplot", "invariance.gp"], cwd=folder, check=True)
     except FileNotFoundError:

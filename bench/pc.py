@@ -8,14 +8,12 @@ are of the processor.
 Needs causal-learn and the built library (CIRCE_LIBRARY).
 """
 
-import os
-import sys
+import time
 
-sys.path.append(sys.path.pop(0))  # csv.py here is not the csv of others
-os.environ.update({"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"})
+import common
 
-import argparse  # noqa: E402
-import time  # noqa: E402
+common.limit_threads(1)
+common.package()
 
 import numpy as np  # noqa: E402
 
@@ -51,7 +49,7 @@ class Recorded(bridge.CirceTest):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = common.parser(__doc__)
     parser.add_argument("--columns", default="10,15,20")
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--sample", type=int, default=12, help="questions that causal-learn's KCI is timed on, per size")

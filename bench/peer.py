@@ -142,16 +142,6 @@ class Step:
     def run(self):
         return loss_and_gradient(self.circe, self.x, self.y, self.z, self.sigma2_x)
 
-    def times(self, budget, least=3, most=500):
-        """Seconds of each repetition, after one that only warms up."""
-        self.run()
-        times, start = [], time.perf_counter()
-        while len(times) < least or (time.perf_counter() - start < budget and len(times) < most):
-            before = time.perf_counter()
-            self.run()
-            times.append(time.perf_counter() - before)
-        return times
-
 
 def time_fit(rows=FIT_ROWS, dtype=torch.float32):
     """Seconds, and the table. float32, PyTorch's default, is the faster choice; its errors are off by up to 0.5 %."""

@@ -1,7 +1,6 @@
 """Draws the growth tables of compare.py's JSON as bench_growth.svg, or scaling.py's as bench_scaling.svg, with their gnuplot
 scripts and data beside them."""
 
-import argparse
 import json
 import shutil
 import sys
@@ -29,7 +28,7 @@ def write_scaling(result, data):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = common.parser(__doc__)
     parser.add_argument("results", help="what compare.py or scaling.py wrote with --json")
     parser.add_argument("--out", default="docs/figures", help="folder [docs/figures]")
     options = parser.parse_args()

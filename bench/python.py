@@ -15,15 +15,14 @@ the smallest and largest ratio of a round. What is asked for is asked of the C c
 that was measured first.
 """
 
-import argparse
-import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
+
+import common
 
 HERE = Path(__file__).resolve().parent
 NUMPY_US, TORCH_US = 10, 60  # to stay below
@@ -31,7 +30,7 @@ TARGETS = {(256, 1267, 1): 200, (1024, 5898, 1): 500, (1024, 5898, 64): 200}
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = common.parser(__doc__)
     parser.add_argument("--library", default="build/libcirce.so")
     parser.add_argument("--threads", type=int, help="of both sides; default: one a core")
     parser.add_argument("--budget", type=float, default=2.0, help="seconds for each side of a row [2]")
@@ -42,16 +41,14 @@ def parse():
 
 
 options = parse()
-os.environ["CIRCE_LIBRARY"] = str(Path(options.library).resolve())
-sys.path[:0] = [str(HERE.parent / "python"), str(HERE)]
+circe = common.package(options.library)
 
-import numpy as np
-import torch
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
 
-import circe
-import circe.torch
-import peer
-from circe import _native
+import circe.torch  # noqa: E402
+import peer  # noqa: E402
+from circe import _native  # noqa: E402
 
 
 # ---- overhead -----------------------------------------------------------------------------------------------------------
@@ -188,13 +185,7 @@ class Ours:
 
 
 def median_ms(call, seconds):
-    call()
-    times, start = [], time.perf_counter()
-    while len(times) < 3 or time.perf_counter() - start < seconds:
-        before = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - before)
-    return 1e3 * statistics.median(times)
+    return 1e3 * statistics.median(common.times(call, seconds))
 
 
 def measure_loop(B, M, d_x, holdouts):
@@ -238,8 +229,7 @@ def main():
             result["loop"].append(row)
             print(f"{row['B']:7}{row['M']:9}{row['d_x']:5}{row['peer']:10.1f}{row['raw']:9.3f}{row['cached']:9.3f}   "
                   f"{ratios(row, 'raw', added_ms)}  {ratios(row, 'cached', added_ms)}   {TARGETS[size]}", flush=True)
-    if options.json:
-        Path(options.json).write_text(json.dumps(result, indent=2))
+    common.save(options, result)
 
 
 if __name__ == "__main__":

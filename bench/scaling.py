@@ -18,7 +18,6 @@ takes 5 % more than a smaller one. --json has each median with its quartiles; --
 docs/performance.md.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -59,7 +58,7 @@ SLOWER = 1.05
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("--build", default="build", help="folder of the build [build]")
     parser.add_argument("--threads", default=None, help="numbers of threads [1,2,4,... up to the processors]")
     parser.add_argument("--seconds", type=float, default=0.5, help="of each case, number of threads and round [0.5]")

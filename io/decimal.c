@@ -8,7 +8,6 @@
 #include "io/csv.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 

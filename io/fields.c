@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/options.h"
 #include "io/io.h"
 #include "io/suggest.h"
 
@@ -30,11 +31,6 @@ static circe_status refuse(const place *at, const char *format, ...) {
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     return io_yaml_refuse(at->file, at->node->line, at->field->name, "%s", text);
-}
-
-static circe_status suggest(circe_status status, const char *text, const char *const *words, size_t n) {
-    const char *nearest = suggest_nearest(text, words, n);
-    return nearest != NULL ? circe_fail_hint(status, "did you mean %s?", nearest) : status;
 }
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
@@ -93,16 +89,11 @@ static circe_status read_list(const place *at, io_numbers *out) {
 }
 
 static circe_status read_word(const place *at, int *out) {
-    enum { MOST = 16 };
-    const char *words[MOST], *text = scalar(at, "a word");
-    size_t n = 0;
+    const char *text = scalar(at, "a word");
     if (text == NULL) return CIRCE_ERR_FORMAT;
-    *out = io_word_index(at->field->words, text);
+    *out = circe_word_index(at->field->words, text);
     if (*out >= 0) return CIRCE_OK;
-    char *copy = arena_text(at->owner, at->field->words), *rest = NULL;
-    for (char *word = strtok_r(copy, "|", &rest); word != NULL && n < MOST; word = strtok_r(NULL, "|", &rest))
-        words[n++] = word;
-    return suggest(refuse(at, "it must be one of %s, not '%s'", at->field->words, text), text, words, n);
+    return suggest_word(refuse(at, "it must be one of %s, not '%s'", at->field->words, text), at->field->words, text);
 }
 
 static circe_status read_text(const place *at, const char **out) {
@@ -212,7 +203,8 @@ static circe_status unknown_key(const place *at, const io_fields *table, const i
     size_t n = 0;
     while ((int64_t)n < table->n && n < MOST) names[n] = table->list[n].name, n++;
     circe_status status = io_yaml_refuse(at->file, key->line, key->text, "%s has no such key", table->what);
-    if (suggest_nearest(key->text, names, n) != NULL) return suggest(status, key->text, names, n);
+    const char *nearest = suggest_nearest(key->text, names, n);
+    if (nearest != NULL) return circe_fail_hint(status, "did you mean %s?", nearest);
     char list[512] = "";
     for (size_t i = 0, used = 0; i < n && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);

@@ -1,8 +1,8 @@
 /* Structs into JSON and back, one kind of field at a time. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "circe/options.h"
 #include "io/fields.h"
 
 static bool is_put(const io_field *field) {
@@ -11,22 +11,11 @@ static bool is_put(const io_field *field) {
 
 /* ---- out --------------------------------------------------------------------------------------------------------- */
 
-/* Word number `index` of "a|b|c". */
-static void put_word(cJSON *object, const io_field *field, int index) {
-    const char *start = field->words;
-    for (int i = 0; i < index && start != NULL; i++) {
-        start = strchr(start, '|');
-        if (start != NULL) start++;
-    }
-    if (index < 0 || start == NULL) return; /* not said */
-    char word[64];
-    snprintf(word, sizeof word, "%.*s", (int)strcspn(start, "|"), start);
-    cJSON_AddStringToObject(object, field->name, word);
-}
-
 static void put_value(cJSON *object, const io_field *field, const void *member) {
     const io_numbers *list = member;
     const char *text = NULL;
+    char word[64];
+    int index;
     switch (field->kind) {
         case FIELD_TEXT:
         case FIELD_NAME:
@@ -34,7 +23,9 @@ static void put_value(cJSON *object, const io_field *field, const void *member) 
             if (text != NULL) cJSON_AddStringToObject(object, field->name, text);
             break;
         case FIELD_WORD:
-            put_word(object, field, *(const int *)member);
+            index = *(const int *)member; /* below 0: not said */
+            text = index >= 0 ? io_word_at(field->words, index, word, sizeof word) : NULL;
+            if (text != NULL) cJSON_AddStringToObject(object, field->name, text);
             break;
         case FIELD_WHOLE:
             json_integer(object, field->name, *(const int64_t *)member);
@@ -99,7 +90,7 @@ static io_numbers get_numbers(io_json_reader *reader, const cJSON *object, const
 /* Absent: not said, where the struct starts so. */
 static void get_word(io_json_reader *reader, const cJSON *object, const io_field *field, int *index) {
     if (*index < 0 && !cJSON_HasObjectItem(object, field->name)) return;
-    *index = io_word_index(field->words, io_json_text(reader, object, field->name));
+    *index = circe_word_index(field->words, io_json_text(reader, object, field->name));
     if (*index < 0) miss(reader, field->name);
     if (*index < 0) *index = 0;
 }

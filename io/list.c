@@ -17,6 +17,10 @@ void name_list_free(name_list *list) {
     *list = (name_list){0};
 }
 
+void name_list_add_once(name_list *list, const char *name) {
+    if (name_list_find(list, name) < 0) name_list_add(list, name);
+}
+
 int64_t name_list_find(const name_list *list, const char *name) {
     for (int64_t i = 0; i < list->n; i++) {
         if (strcmp(list->names[i], name) == 0) return i;

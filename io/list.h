@@ -16,6 +16,7 @@ typedef struct name_list {
  * it was given with. */
 circe_status name_list_split(const char *option, const char *text, name_list *list);
 void name_list_add(name_list *list, const char *name);
+void name_list_add_once(name_list *list, const char *name); /* unless it is among them */
 void name_list_free(name_list *list);
 
 /* -1: it is not among them. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/owned.h"
+#include "circe/options.h"
 
 enum { LONGEST = 63 };
 
@@ -73,7 +74,26 @@ circe_status suggest_refuse(const char *kind, const char *name, const char *usag
     return CIRCE_ERR_ARGUMENT;
 }
 
-int io_word_index(const char *words, const char *text) {
+const char *io_word_at(const char *words, int k, char *out, size_t size) {
+    for (; words != NULL && k > 0; k--) {
+        words = strchr(words, '|');
+        if (words != NULL) words++;
+    }
+    if (words != NULL) snprintf(out, size, "%.*s", (int)strcspn(words, "|"), words);
+    return words != NULL ? out : NULL;
+}
+
+circe_status suggest_word(circe_status status, const char *words, const char *text) {
+    enum { MOST = 16 };
+    char list[MOST][LONGEST + 1];
+    const char *found[MOST];
+    size_t n = 0;
+    while (n < MOST && (found[n] = io_word_at(words, (int)n, list[n], sizeof list[n])) != NULL) n++;
+    const char *nearest = suggest_nearest(text, found, n);
+    return nearest != NULL ? circe_fail_hint(status, "did you mean %s?", nearest) : status;
+}
+
+int circe_word_index(const char *words, const char *text) {
     size_t length = strlen(text);
     int index = 0;
     for (const char *at = words; at != NULL; index++) {

@@ -17,5 +17,9 @@ const char *suggest_nearest(const char *text, const char *const *words, size_t n
  * says what would be right; with the words that there are. */
 circe_status suggest_refuse(const char *kind, const char *name, const char *usage, const char *const *words, size_t n);
 
-/* The index of a text among the words "a|b|c", or -1. */
-int io_word_index(const char *words, const char *text);
+/* Adds the word of "a|b|c" that is nearest to `text` to an error, as a hint, if one is near. Returns the status. */
+circe_status suggest_word(circe_status status, const char *words, const char *text);
+
+/* Word k of "a|b|c" into `out`, which it returns; NULL: there are not so many. The index of a text among them, or -1,
+ * is circe_word_index (circe/options.h). */
+const char *io_word_at(const char *words, int k, char *out, size_t size);

@@ -8,10 +8,8 @@
 #include "core/settings.h"
 #include "io/place.h"
 #include "jobs/audit_parts.h"
-#include "jobs/calibration.h"
 #include "jobs/columns.h"
 #include "jobs/machine.h"
-#include "jobs/tests.h"
 
 /* ---- the work ---------------------------------------------------------------------------------------------------- */
 

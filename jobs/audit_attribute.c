@@ -185,18 +185,15 @@ static void show_groups(audit_page *w, int64_t attribute) {
     for (int64_t p = 0; p < w->r->n_predictions; p++) show_group_table(w, audit_at(w->r, 0, p, attribute));
 }
 
-static void show_trust(audit_page *w, const circe_audit_finding *f) {
+/* What the deciding tests of every prediction say of themselves, or their calibrations of them. */
+static void show_words(audit_page *w, int64_t k, int64_t attribute, bool calibrations) {
     const circe_audit_result *r = w->r;
-    for (int i = 0; i < f->n_deciding; i++)
-        report_text(w->page, "`%s`, %s: %s", audit_prediction(r, f)->name, f->tests[i].name,
-                    f->tests[i].result.verdict);
-}
-
-static void show_calibrations(audit_page *w, const circe_audit_finding *f) {
-    const circe_audit_result *r = w->r;
-    for (int i = 0; f->has_calibration && i < f->n_deciding; i++)
-        report_text(w->page, "`%s`, %s: %s", audit_prediction(r, f)->name, f->tests[i].name,
-                    f->calibration[i].summary.verdict);
+    for (int64_t p = 0; p < r->n_predictions; p++) {
+        const circe_audit_finding *f = audit_at(r, k, p, attribute);
+        for (int i = 0; i < (calibrations && !f->has_calibration ? 0 : f->n_deciding); i++)
+            report_text(w->page, "`%s`, %s: %s", audit_prediction(r, f)->name, f->tests[i].name,
+                        calibrations ? f->calibration[i].summary.verdict : f->tests[i].result.verdict);
+    }
 }
 
 static void show_findings(audit_page *w, int64_t k, int64_t attribute) {
@@ -208,9 +205,9 @@ static void show_findings(audit_page *w, int64_t k, int64_t attribute) {
     audit_show_rates(w, k, attribute);
     show_gaps(w, k, attribute);
     show_tests(w, k, attribute);
-    for (int64_t p = 0; p < r->n_predictions; p++) show_trust(w, audit_at(r, k, p, attribute));
+    show_words(w, k, attribute, false);
     audit_show_calibration(w, k, attribute);
-    for (int64_t p = 0; p < r->n_predictions; p++) show_calibrations(w, audit_at(r, k, p, attribute));
+    show_words(w, k, attribute, true);
     show_measures(w, k, attribute);
 }
 

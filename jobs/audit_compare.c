@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/small.h"
-#include "io/quantile.h"
+#include "core/sort.h"
 #include "jobs/audit_parts.h"
 
 /* For which metrics more is better. */
@@ -29,9 +29,9 @@ static circe_audit_estimate difference(const audit_draws *d, int64_t a, int64_t 
         if (isfinite(one)) list[n++] = one;
     }
     if (isfinite(value) && 2 * n >= d->draws) {
-        quantile_sort(list, n);
-        e.lower = quantile_at(list, n, 0.025);
-        e.upper = quantile_at(list, n, 0.975);
+        circe__sort(list, n);
+        e.lower = circe__quantile(list, n, 0.025);
+        e.upper = circe__quantile(list, n, 0.975);
     }
     return e;
 }

@@ -18,7 +18,7 @@
 
 #include "base/small.h"
 #include "circe/random.h"
-#include "io/quantile.h"
+#include "core/sort.h"
 #include "jobs/audit_parts.h"
 
 enum { LEAST_IN_CELL = 5, SHUFFLES = 200, PARTS = 16 };
@@ -242,8 +242,8 @@ static void gap_by_chance(audit_run *run, const table *t, circe_audit_gap *gap) 
     circe_context_run(run->context, PARTS, run_shuffles, &s);
     gap->chance = 0;
     for (int64_t d = 0; d < SHUFFLES; d++) gap->chance += s.drawn[d] / SHUFFLES;
-    quantile_sort(s.drawn, SHUFFLES);
-    gap->chance_upper = quantile_at(s.drawn, SHUFFLES, 0.95);
+    circe__sort(s.drawn, SHUFFLES);
+    gap->chance_upper = circe__quantile(s.drawn, SHUFFLES, 0.95);
 }
 
 /* The rows that a group needs in a cell. A smaller --smallest-group lowers it. */
@@ -319,12 +319,11 @@ static void name_groups(arena *owner, const table *t, const circe_audit_groups *
 }
 
 /* A slot contains the compared rows of a block's low group, its high group, or its other groups. */
-static void add_contrast(audit_run *run, const circe_audit_finding *f, const circe_audit_groups *groups,
-                         const comparison *what, const table *t, circe_audit_gap *gap) {
+static void add_contrast(audit_run *run, const circe_audit_groups *groups, const comparison *what, const table *t,
+                         circe_audit_gap *gap) {
     int64_t n = run->r->n;
     audit_contrast *c = &run->contrasts[run->n_contrasts++];
     *c = (audit_contrast){.gap = gap,
-                          .finding = f,
                           .value = what->value,
                           .n_strata = t->n_strata,
                           .n_cells = t->n_cells,
@@ -392,7 +391,7 @@ static void find_gap(audit_run *run, circe_audit_finding *f, const circe_audit_g
     name_groups(audit_owner(run->r), &t, groups, gap);
     note_left_out(run, f, groups, what, &t);
     if (!has_level(f, what->kind)) gap->stratum = -1;
-    add_contrast(run, f, groups, what, &t, gap);
+    add_contrast(run, groups, what, &t, gap);
     gap_by_chance(run, &t, gap);
 }
 

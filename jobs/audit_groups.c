@@ -1,7 +1,6 @@
 /* Rows in groups: of outcomes that count as equal, of attributes, of what is given; and random parts of the rows. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/small.h"
 #include "circe/random.h"

@@ -124,8 +124,6 @@ const audit_question *audit_question_of(const circe_audit_result *r, const circe
 /* Rows that count as equal in the outcome, or for sufficiency in the prediction; NULL: all do. */
 const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_audit_finding *f);
 
-/* x as numbers: as it is, or 1 for its class `part`. */
-void audit_x_part(const circe_audit_result *r, const circe_audit_finding *f, int64_t part, double *out);
 /* The class of a part; NULL: x is not text. */
 const char *audit_part_name(const circe_audit_result *r, const circe_audit_finding *f, int64_t part);
 
@@ -138,8 +136,6 @@ typedef struct audit_rows {
 
 audit_rows audit_rows_take(const circe_audit_result *r, const audit_question *q, const int64_t *index, int64_t n);
 void audit_rows_free(audit_rows *rows);
-/* y of these rows (NULL: of all), (n, n_y). */
-double *audit_y_rows(arena *owner, const audit_question *q, const int64_t *rows, int64_t n);
 
 /* Delta kernels for categories; NULL for numbers: the library's own choice. */
 typedef struct audit_kernels {
@@ -223,7 +219,6 @@ enum { AUDIT_LOW = 0, AUDIT_HIGH = 1, AUDIT_OTHER = 2, AUDIT_SLOTS = 3 };
 
 typedef struct audit_contrast {
     circe_audit_gap *gap;
-    const circe_audit_finding *finding;
     const double *value; /* (n), borrowed */
     int64_t n_strata, n_cells;
     int32_t *slot; /* (n): (level * n_cells + cell) * AUDIT_SLOTS + low, high or other; behind the last: it takes no
@@ -252,9 +247,6 @@ circe_status audit_checks_parse(const circe_audit_options *options);
 void audit_checks_make(const circe_audit_options *options, circe_audit_result *r);
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
-
-/* A share in percent with two digits: "0.42 %", "12 %"; returns `out`. */
-const char *audit_percent(double share, char *out, size_t size);
 
 /* A number with at least two digits: "0.40", "0.0031", "1234". */
 const char *audit_digits(double value, char *out, size_t size);

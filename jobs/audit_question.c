@@ -69,7 +69,8 @@ const audit_question *audit_question_of(const circe_audit_result *r, const circe
     return &((const audited *)(const void *)r)->questions[f - r->findings];
 }
 
-void audit_x_part(const circe_audit_result *r, const circe_audit_finding *f, int64_t part, double *out) {
+/* x as numbers: as it is, or 1 for its class `part`. */
+static void x_part(const circe_audit_result *r, const circe_audit_finding *f, int64_t part, double *out) {
     const audit_question *q = audit_question_of(r, f);
     for (int64_t i = 0; i < r->n; i++) out[i] = q->x_is_words ? (double)(q->x->code[i] == part) : q->x->values[i];
 }
@@ -86,7 +87,8 @@ const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-double *audit_y_rows(arena *owner, const audit_question *q, const int64_t *rows, int64_t n) {
+/* y of these rows (NULL: of all), (n, n_y). */
+static double *y_rows(arena *owner, const audit_question *q, const int64_t *rows, int64_t n) {
     double *out = arena_alloc(owner, (size_t)(n * q->n_y + 1) * sizeof *out);
     for (int64_t k = 0; k < q->n_y; k++) {
         const circe_audit_column *c = q->y[k];
@@ -102,7 +104,7 @@ double *audit_y_rows(arena *owner, const audit_question *q, const int64_t *rows,
 audit_rows audit_rows_take(const circe_audit_result *r, const audit_question *q, const int64_t *index, int64_t n) {
     audit_rows out = {0};
     out.x = audit_take(&out.owner, q->x->values, index, n);
-    out.y = audit_y_rows(&out.owner, q, index, n);
+    out.y = y_rows(&out.owner, q, index, n);
     out.z = audit_take(&out.owner, q->z->values, index, n);
     if (r->weights != NULL) out.weights = audit_take(&out.owner, r->weights, index, n);
     out.mat_x = circe_mat_f64(out.x, n, 1);
@@ -193,8 +195,8 @@ static void weigh_mean(const circe_audit_result *r, circe_audit_column *c) {
 static circe_status regress(const audit_run *run, const audit_question *q, const double *values, double *mean) {
     OWNED_BY(arena_free) arena scratch = {0};
     int64_t m = 0, n = run->r->n, *rows = audit_sample(&scratch, n, MOST_FITTED, run->options->seed, 5, &m);
-    double *y = audit_y_rows(&scratch, q, rows, m), *x = audit_take(&scratch, values, rows, m);
-    double *all = audit_y_rows(&scratch, q, NULL, n);
+    double *y = y_rows(&scratch, q, rows, m), *x = audit_take(&scratch, values, rows, m);
+    double *all = y_rows(&scratch, q, NULL, n);
     double *weights = run->r->weights != NULL ? audit_take(&scratch, run->r->weights, rows, m) : NULL;
     circe_audit_column unit = {.values = (double *)values};
     circe_cme *cme = NULL;
@@ -221,7 +223,7 @@ static circe_status find_residual(audit_run *run, const circe_audit_finding *f, 
     circe_status status = CIRCE_OK;
     OWNED double *x = small_alloc((size_t)r->n * sizeof *x);
     for (int64_t k = 0; k < f->n_parts && status == CIRCE_OK && !q->x->is_constant; k++, residual += r->n) {
-        audit_x_part(r, f, k, x);
+        x_part(r, f, k, x);
         if (q->n_numbers > 0)
             status = regress(run, q, x, residual);
         else

@@ -10,7 +10,7 @@
 
 #include "base/small.h"
 #include "circe/random.h"
-#include "io/quantile.h"
+#include "core/sort.h"
 #include "jobs/audit_parts.h"
 
 enum { DRAWS = 1000, LEAST_DRAWS = 200, ROWS_AT_MOST = 40000000, ROUNDS = 10, PIECE = 4096, STREAM = 31, BANKS = 4 };
@@ -134,9 +134,9 @@ static void put_interval(const resampling *s, int64_t at, double *column, circe_
         if (isfinite(value)) column[n++] = value;
     }
     if (!isfinite(e->value) || 2 * n < s->draws) return;
-    quantile_sort(column, n);
-    e->lower = quantile_at(column, n, 0.025);
-    e->upper = quantile_at(column, n, 0.975);
+    circe__sort(column, n);
+    e->lower = circe__quantile(column, n, 0.025);
+    e->upper = circe__quantile(column, n, 0.975);
 }
 
 static int64_t put_metrics(const resampling *s, int64_t at, const double *value, double *column,

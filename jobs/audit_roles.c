@@ -89,10 +89,6 @@ static void split_joint(const char *name, bool joint, name_list *parts) {
     name_list_add(parts, at);
 }
 
-static void add_once(name_list *list, const char *name) {
-    if (name_list_find(list, name) < 0) name_list_add(list, name);
-}
-
 static circe_status split_predictions(const circe_audit_options *o, const audit_model *made, audit_roles *r) {
     circe_status status = CIRCE_OK;
     OWNED_BY(name_list_free) name_list own = {0};
@@ -123,13 +119,13 @@ static circe_status split_roles(const circe_audit_options *o, const audit_model 
 }
 
 static void list_columns(const audit_model *made, const char *weights, audit_roles *r) {
-    add_once(&r->all, r->target);
-    for (int64_t i = made->names.n; i < r->predictions.n; i++) add_once(&r->all, r->predictions.names[i]);
-    for (int64_t i = 0; i < r->parts.n; i++) add_once(&r->all, r->parts.names[i]);
-    for (int64_t i = 0; i < r->given.n; i++) add_once(&r->all, r->given.names[i]);
-    if (weights != NULL) add_once(&r->all, weights);
+    name_list_add_once(&r->all, r->target);
+    for (int64_t i = made->names.n; i < r->predictions.n; i++) name_list_add_once(&r->all, r->predictions.names[i]);
+    for (int64_t i = 0; i < r->parts.n; i++) name_list_add_once(&r->all, r->parts.names[i]);
+    for (int64_t i = 0; i < r->given.n; i++) name_list_add_once(&r->all, r->given.names[i]);
+    if (weights != NULL) name_list_add_once(&r->all, weights);
     r->n_read = r->all.n;
-    for (int64_t i = 0; i < made->names.n; i++) add_once(&r->all, made->names.names[i]);
+    for (int64_t i = 0; i < made->names.n; i++) name_list_add_once(&r->all, made->names.names[i]);
 }
 
 circe_status audit_roles_find(const circe_audit_options *o, const audit_model *made, bool joint, audit_roles *r) {

@@ -55,7 +55,8 @@ static circe_audit_decision decide(const circe_audit_result *r, const circe_audi
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
-const char *audit_percent(double share, char *out, size_t size) {
+/* A share in percent with two digits: "0.42 %", "12 %"; returns `out`. */
+static const char *percent_text(double share, char *out, size_t size) {
     double percent = 100 * share;
     int digits = percent >= 10 || percent == 0 ? 0 : 1 - (int)floor(log10(fabs(percent)));
     if (percent > 0 && percent < 0.01)
@@ -103,8 +104,8 @@ static void say_unexplained(const words *w) {
 static void say_chance(const words *w) {
     const circe_effect *kpc = &w->f->effects.kpc;
     char value[32], chance[32];
-    fprintf(w->out, "KPC is %s, and chance alone would give %s", audit_percent(kpc->value, value, sizeof value),
-            audit_percent(kpc->chance, chance, sizeof chance));
+    fprintf(w->out, "KPC is %s, and chance alone would give %s", percent_text(kpc->value, value, sizeof value),
+            percent_text(kpc->chance, chance, sizeof chance));
 }
 
 static void say_effect(const words *w) {
@@ -113,13 +114,13 @@ static void say_effect(const words *w) {
     if (!w->f->has_effects) return;
     if (e->value > 0)
         fprintf(w->out, " The attribute explains about %s of the variation in ",
-                audit_percent(e->value, value, sizeof value));
+                percent_text(e->value, value, sizeof value));
     else
         fputs(" The attribute explains no more than chance would of the variation in ", w->out);
     say_unexplained(w);
     if (e->upper > 0)
-        fprintf(w->out, " (KPC above chance; 95 %% interval %s to %s; ", audit_percent(e->lower, lower, sizeof lower),
-                audit_percent(e->upper, upper, sizeof upper));
+        fprintf(w->out, " (KPC above chance; 95 %% interval %s to %s; ", percent_text(e->lower, lower, sizeof lower),
+                percent_text(e->upper, upper, sizeof upper));
     else
         fputs(" (", w->out);
     say_chance(w);
@@ -134,7 +135,7 @@ static void say_largest_effect(const words *w) {
         fprintf(w->out,
                 " The data are compatible with an effect of at most %s (KPC above chance, the upper end of its 95 %% "
                 "interval; ",
-                audit_percent(upper, text, sizeof text));
+                percent_text(upper, text, sizeof text));
     else
         fputs(" The data show no effect beyond chance (", w->out);
     say_chance(w);

@@ -28,22 +28,10 @@ const char *circe_schema_nearest(const circe_schema *schema, const char *name) {
     return suggest_nearest(name, names, schema->n);
 }
 
-int circe_word_index(const char *words, const char *text) { return io_word_index(words, text); }
-
-/* Word k of "a|b|c" into out; NULL: there are not so many. */
-static const char *word_at(const char *words, int k, char *out, size_t size) {
-    for (; words != NULL && k > 0; k--) {
-        words = strchr(words, '|');
-        if (words != NULL) words++;
-    }
-    if (words != NULL) snprintf(out, size, "%.*s", (int)strcspn(words, "|"), words);
-    return words != NULL ? out : NULL;
-}
-
 /* The number that represents a word: CIRCE_AUTO is the first, and each next one is one less. */
 static const char *word_of(const circe_option *row, double value, char *out, size_t size) {
     bool stands = row->words != NULL && value <= CIRCE_AUTO && value > CIRCE_AUTO - 16.0 && value == floor(value);
-    return stands ? word_at(row->words, (int)(CIRCE_AUTO - value), out, size) : NULL;
+    return stands ? io_word_at(row->words, (int)(CIRCE_AUTO - value), out, size) : NULL;
 }
 
 /* A row's field, by the type that its kind has. */
@@ -85,17 +73,8 @@ static field_type type_of(const circe_option *row) {
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 static circe_status refuse_word(const circe_option *row, const char *text) {
-    const char *words[16];
-    char *copy = strdup(row->words), *rest = NULL;
-    size_t n = 0;
-    if (copy == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory");
-    for (char *word = strtok_r(copy, "|", &rest); word != NULL && n < 16; word = strtok_r(NULL, "|", &rest))
-        words[n++] = word;
-    const char *nearest = suggest_nearest(text, words, n);
     circe_fail(CIRCE_ERR_ARGUMENT, "--%s must be one of %s, not '%s'", row->name, row->words, text);
-    if (nearest != NULL) circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean %s?", nearest);
-    free(copy);
-    return CIRCE_ERR_ARGUMENT;
+    return suggest_word(CIRCE_ERR_ARGUMENT, row->words, text);
 }
 
 static circe_status check_integer(const circe_option *row, double value, const char *shown) {

@@ -27,10 +27,6 @@ static circe_status split(const question_set *qs, int64_t i, int role, name_list
     return status == CIRCE_OK ? CIRCE_OK : about(qs, i, role, status);
 }
 
-static void add_once(name_list *wanted, const char *name) {
-    if (name_list_find(wanted, name) < 0) name_list_add(wanted, name);
-}
-
 /* Every column that some question names, once. */
 static circe_status collect(const question_set *qs, name_list *wanted) {
     const char *const rows[] = {qs->options->weights, qs->options->groups, qs->options->time};
@@ -41,10 +37,10 @@ static circe_status collect(const question_set *qs, name_list *wanted) {
             if (status != CIRCE_OK) return status;
             if (names.n == 0 && r != OF_Y)
                 return about(qs, i, r, circe_fail(CIRCE_ERR_ARGUMENT, "at least one column is needed"));
-            for (int64_t k = 0; k < names.n; k++) add_once(wanted, names.names[k]);
+            for (int64_t k = 0; k < names.n; k++) name_list_add_once(wanted, names.names[k]);
         }
     for (int k = 0; k < 3; k++)
-        if (rows[k] != NULL) add_once(wanted, rows[k]);
+        if (rows[k] != NULL) name_list_add_once(wanted, rows[k]);
     return CIRCE_OK;
 }
 

@@ -333,8 +333,7 @@ static circe_status run_network(training_job *job) {
     if (status == CIRCE_OK) training_watch_epochs(job, job->result.history, job->result.epochs_done);
     if (status == CIRCE_ERR_NUMERIC) return refuse_numbers(job, status);
     if (status == CIRCE_OK && job->result.interrupted) return interrupted(job, &job->result);
-    if (status == CIRCE_OK && is_first()) status = training_ask(job, training_judged(set), &job->made->after);
-    return status == CIRCE_OK && is_first() ? training_ask(job, &set->validation, &job->made->watched) : status;
+    return status == CIRCE_OK && is_first() ? training_ask(job, training_judged(set), &job->made->after) : status;
 }
 
 static circe_status run_job(training_job *job) {
@@ -465,7 +464,6 @@ void circe_training_free(circe_training *result) {
     trained *t = (trained *)(void *)result;
     free(t->baseline);
     free(t->after);
-    free(t->watched);
     cJSON_Delete(t->settings);
     circe_model_free(result->model);
     circe_notes_clear(&result->warnings);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/owned.h"
-#include "io/quantile.h"
+#include "core/sort.h"
 #include "jobs/training.h"
 
 enum { MOST_TESTED = 2000, DRAWS = 1000, MOST_DRAWN = 100000000, LEAST_DRAWS = 200, EFFECT_DRAWS = 50, FEW_DRAWS = 20 };
@@ -71,9 +71,9 @@ circe_training_estimate training_mean(const double *values, int64_t n, int64_t s
         means[d] = sum / (double)n;
     }
     if (means != NULL && uniform != NULL) {
-        quantile_sort(means, draws);
-        out.lower = quantile_at(means, draws, 0.025);
-        out.upper = quantile_at(means, draws, 0.975);
+        circe__sort(means, draws);
+        out.lower = circe__quantile(means, draws, 0.025);
+        out.upper = circe__quantile(means, draws, 0.975);
     }
     return out;
 }

@@ -290,16 +290,6 @@ static circe_status score_both(training_job *job) {
     return status == CIRCE_OK ? training_compare_groups(job) : status;
 }
 
-/* The validation error of the final network, in the unit of the judged rows' error. */
-static void score_validation(training_job *job) {
-    const training_part *part = &job->set->validation;
-    double *loss = small_alloc((size_t)part->n * sizeof *loss), sum = 0.0;
-    training_row_losses(job->set, part, job->made->watched, loss);
-    for (int64_t i = 0; i < part->n; i++) sum += loss[i] / (double)part->n;
-    job->made->result.validation_error = sum / training_loss_unit(job->set, training_judged(job->set));
-    free(loss);
-}
-
 circe_status training_judge(training_job *job) {
     circe_training *r = &job->made->result;
     r->outputs = job->outputs;
@@ -311,7 +301,6 @@ circe_status training_judge(training_job *job) {
         score_numbers(job);
     else
         score_classes(job);
-    score_validation(job);
     circe_status status = job_progress(job->watch, TRAINING_SHARE, "judging");
     if (status == CIRCE_OK) status = measure_dependence(job);
     if (status == CIRCE_OK) status = job_progress(job->watch, (1 + TRAINING_SHARE) / 2, "judging");

@@ -1,7 +1,6 @@
 /* Keeps the results of a search for gamma in MODEL.search, so that a resumed run continues after them. The file is one
  * line of JSON: the run that it belongs to, and one list of numbers per gamma. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

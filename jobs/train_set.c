@@ -10,7 +10,7 @@
 
 #include "base/small.h"
 #include "core/hash.h"
-#include "io/quantile.h"
+#include "core/sort.h"
 #include "train/checkpoint_hash.h"
 
 enum {
@@ -104,9 +104,7 @@ static circe_status read_roles(training_set *set) {
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static void want(name_list *wanted, const training_role *role) {
-    for (int64_t i = 0; i < role->names.n; i++) {
-        if (name_list_find(wanted, role->names.names[i]) < 0) name_list_add(wanted, role->names.names[i]);
-    }
+    for (int64_t i = 0; i < role->names.n; i++) name_list_add_once(wanted, role->names.names[i]);
 }
 
 static void locate(const column_table *table, const name_list *wanted, training_role *role) {
@@ -169,7 +167,7 @@ static circe_status check_weights(const training_set *set) {
             return circe_fail(CIRCE_ERR_VALUE,
                               "--row-weights: column '%s' contains %g in row %" PRId64
                               "; weights must be at least 0 and at most %.2g",
-                              column_name(table, col), weight, i + 1, (double)FLT_MAX);
+                              column_name(table, col), weight, i, (double)FLT_MAX);
     }
     return CIRCE_OK;
 }
@@ -231,7 +229,7 @@ static circe_status read_table(const circe_table *table, training_set *set) {
     want(&wanted, &set->given);
     want(&wanted, &set->invariant);
     want(&wanted, &set->weights);
-    if (by_path && name_list_find(&wanted, set->request.column) < 0) name_list_add(&wanted, set->request.column);
+    if (by_path) name_list_add_once(&wanted, set->request.column);
     circe_status status = reading_open(&options, &how);
     const char *path = set->has_images ? set->request.labels : set->options->data;
     if (status == CIRCE_OK) status = column_table_read(table, path, &wanted, &how, false, &set->table);
@@ -300,7 +298,7 @@ static int compare_texts(const void *a, const void *b) { return strcmp(*(char *c
 static int64_t distinct_values(const training_set *set, double *values) {
     int64_t n = set->table.in.values.rows, kept = 0;
     for (int64_t i = 0; i < n; i++) values[i] = column_value(&set->table, i, set->target.cols[0]);
-    quantile_sort(values, n);
+    circe__sort(values, n);
     for (int64_t i = 0; i < n; i++) {
         if (kept == 0 || values[i] != values[kept - 1]) values[kept++] = values[i];
     }

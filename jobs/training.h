@@ -15,7 +15,6 @@ typedef struct trained {
     training_set set;
     circe_measure_kind kind;
     float *baseline, *after; /* (judged rows, outputs): predictions as the network gives them; NULL: none */
-    float *watched;          /* (validation rows, outputs) */
     cJSON *settings;         /* data, columns, split and every option that shapes the result */
     const char *yaml;        /* the run as a file of settings */
     arena owner;             /* of texts and small lists */

@@ -25,7 +25,7 @@ cJSON *paper_settings_json(const paper_settings *settings) {
 circe_status paper_settings_parse(const cJSON *json, arena *owner, paper_settings *settings) {
     io_json_reader r = {.owner = owner};
     *settings = (paper_settings){0};
-    int word = io_word_index(PAPER_MODEL_WORDS, io_json_text(&r, json, "model"));
+    int word = circe_word_index(PAPER_MODEL_WORDS, io_json_text(&r, json, "model"));
     if (word < 0 && r.missing == NULL) r.missing = "model";
     settings->d = (int64_t)io_json_number(&r, json, "d");
     settings->seed = (int64_t)io_json_number(&r, json, "seed");

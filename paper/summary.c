@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/small.h"
-#include "io/quantile.h"
+#include "core/sort.h"
 #include "paper/paper_parts.h"
 
 static const double detectable = 2; /* standard errors */
@@ -88,7 +88,7 @@ static paper_spread spread_of(double *values, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (isfinite(values[i])) values[finite++] = values[i];
     if (finite == 0) return (paper_spread){NAN, NAN, NAN, NAN};
-    quantile_sort(values, finite);
+    circe__sort(values, finite);
     for (int64_t i = 0; i < finite; i++) sum += values[i];
     double median = 0.5 * (values[(finite - 1) / 2] + values[finite / 2]);
     return (paper_spread){median, values[0], values[finite - 1], sum / (double)finite};

@@ -3,7 +3,7 @@
 # one of them, or to get newer versions. Needs uv (pip install uv).
 set -eu
 cd "$(dirname "$0")/.."
-for requirements in bench/requirements python/requirements scripts/requirements-cuda; do
+for requirements in python/requirements scripts/requirements-cuda; do
     uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-emit-index-url --no-header --upgrade \
         "$requirements.in" -o "$requirements.txt"
 done

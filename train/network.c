@@ -187,7 +187,6 @@ void train_network_destroy(train_network *network) {
 /* ---- what it holds ----------------------------------------------------------------------------------------------- */
 
 train_device *train_network_device(const train_network *network) { return network->device; }
-int64_t train_network_max_batch(const train_network *network) { return network->max_batch; }
 train_start train_network_start(const train_network *network) { return network->start; }
 
 int64_t train_network_n_layers(const train_network *network) { return network->n_layers; }

@@ -49,8 +49,6 @@ train_start train_network_start(const train_network *network);
 
 /* Where it lives. */
 train_device *train_network_device(const train_network *network);
-/* Rows of the largest batch. */
-int64_t train_network_max_batch(const train_network *network);
 
 int64_t train_network_n_layers(const train_network *network);
 const train_layer *train_network_layer(const train_network *network, int64_t index);

@@ -8,7 +8,7 @@
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
 #include "cli/common/table.h"
-#include "io/quantile.h"
+#include "core/sort.h"
 #include "report/cells.h"
 
 cJSON *bench_row(cJSON *found, const char *list) {
@@ -29,10 +29,10 @@ int bench_repeat(call_fn *call, void *user, int64_t warm, int64_t least, double 
         if (progress_interrupted()) return message_fail(EXIT_WORK, "interrupted");
         if (number >= 0) times[n++] = job_clock() - before;
     }
-    quantile_sort(times, n);
-    json_number(row, "median_ms", 1e3 * quantile_at(times, n, 0.5));
-    json_number(row, "q1_ms", 1e3 * quantile_at(times, n, 0.25));
-    json_number(row, "q3_ms", 1e3 * quantile_at(times, n, 0.75));
+    circe__sort(times, n);
+    json_number(row, "median_ms", 1e3 * circe__quantile(times, n, 0.5));
+    json_number(row, "q1_ms", 1e3 * circe__quantile(times, n, 0.25));
+    json_number(row, "q3_ms", 1e3 * circe__quantile(times, n, 0.75));
     json_integer(row, "repetitions", n);
     return EXIT_DONE;
 }

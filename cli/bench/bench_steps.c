@@ -11,8 +11,8 @@
 #include "cli/bench/bench.h"
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
+#include "core/sort.h"
 #include "images/dsprites_task.h"
-#include "io/quantile.h"
 #include "train/synthetic.h"
 #include "train/trainer.h"
 
@@ -96,8 +96,8 @@ static int time_job(const bench_job *j) {
     train_device_destroy(device);
     if (status != CIRCE_OK) return message_failed(status);
     if (progress_interrupted()) return message_fail(EXIT_WORK, "interrupted");
-    quantile_sort(seconds, n);
-    quantile_sort(shares, n);
+    circe__sort(seconds, n);
+    circe__sort(shares, n);
     add_row(j, 1, seconds[n / 2], seconds[0], seconds[n - 1], shares[n / 2]);
     return EXIT_DONE;
 }

@@ -13,7 +13,7 @@
 #include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
-#include "io/quantile.h"
+#include "core/sort.h"
 #include "jobs/machine.h"
 
 enum { CACHED_ROWS = 16384 };
@@ -192,14 +192,14 @@ static int add_fit(bench *b, int64_t M, int repetitions) {
         times[i] = info.seconds;
         circe_cme_destroy(cme);
     }
-    quantile_sort(times, repetitions);
+    circe__sort(times, repetitions);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     cJSON *out = bench_row(b->found, "fit");
     json_integer(out, "M", M);
     json_integer(out, "sigma2_y", loo.n_sigma2_y);
     json_integer(out, "ridge", loo.n_ridge);
-    json_number(out, "seconds", quantile_at(times, repetitions, 0.5));
+    json_number(out, "seconds", circe__quantile(times, repetitions, 0.5));
     json_integer(out, "rank_y", info.rank_y);
     json_integer(out, "rank_z", info.rank_z);
     cJSON_AddStringToObject(out, "method", circe_method_name(info.method));

@@ -116,8 +116,7 @@ typedef struct circe_training {
 
     circe_notes warnings;
 
-    int64_t test_rows;       /* 0: there are none, and the validation rows are used */
-    double validation_error; /* of the epoch that was kept, in the units of `score` */
+    int64_t test_rows; /* 0: there are none, and the validation rows are used */
     circe_training_score score, baseline_score;
     circe_training_estimate difference; /* the error minus that of the baseline, row by row */
     char *baseline;                     /* the model it is compared with; NULL: none */

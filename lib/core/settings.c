@@ -2,7 +2,6 @@
 #include "core/settings.h"
 
 #include <pthread.h>
-#include <stddef.h>
 
 static locale_t plain;
 

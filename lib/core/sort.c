@@ -3,6 +3,7 @@
  * comparison. O(n). */
 #include "core/sort.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { DIGITS = 8, BINS = 256 };
@@ -12,6 +13,19 @@ static uint64_t key_of(double value) {
     uint64_t bits;
     memcpy(&bits, &plain, sizeof bits);
     return bits >> 63 != 0 ? ~bits : bits | UINT64_C(1) << 63;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void circe__sort(double *values, int64_t n) { qsort(values, (size_t)n, sizeof *values, ascending); }
+
+double circe__quantile(const double *sorted, int64_t n, double share) {
+    double at = share * (double)(n - 1);
+    int64_t low = (int64_t)at, high = low + 1 < n ? low + 1 : low;
+    return sorted[low] + (at - (double)low) * (sorted[high] - sorted[low]);
 }
 
 void circe__sort_entries(circe__entry *entries, circe__entry *spare, int64_t n) {

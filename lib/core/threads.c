@@ -529,8 +529,6 @@ circe_status circe__threads_finish(int previous, circe_status status) {
     return stop ? circe_fail(CIRCE_ERR_CANCELLED, "cancelled by the caller") : status;
 }
 
-void circe__threads_end(int previous) { (void)circe__threads_finish(previous, CIRCE_OK); }
-
 bool circe__stopped(void) {
     static const double often = 0.05; /* seconds */
     if (brackets.depth == 0) return stop_of_part != NULL && atomic_load_explicit(stop_of_part, memory_order_relaxed);

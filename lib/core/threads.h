@@ -34,12 +34,11 @@ void circe__run_beside(const circe_context *context, int64_t parts, circe_part_f
 bool circe__helping(void);
 
 /* Brackets work that uses the algebra table of a backend, which divides itself among the context's threads; BLAS below
- * it runs on one. What begin returns is for end; brackets may be nested. */
+ * it runs on one. What begin returns is for finish; brackets may be nested. */
 int circe__threads_begin(const circe_context *context);
-void circe__threads_end(int previous);
 
-/* The same, where the work has a status: CIRCE_ERR_CANCELLED in its place where the caller stopped the outermost
- * bracket, which ends here. */
+/* The status of the work, or CIRCE_ERR_CANCELLED in its place where the caller stopped the outermost bracket, which
+ * ends here. */
 circe_status circe__threads_finish(int previous, circe_status status);
 
 /* Did the caller stop the work of this thread's bracket, or of the call whose part it runs? The thread that opened the

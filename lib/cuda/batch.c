@@ -56,7 +56,8 @@ circe_status circe__cuda_regression_factor(circe_cuda *cuda, const circe__cuda_r
     return status == CIRCE_OK ? circe__cuda_triangle_invert(cuda, r->n, r->K, r->X) : status;
 }
 
-circe_status circe__cuda_regression_matrix(circe_cuda *cuda, const circe__cuda_regression *r, bool complement) {
+/* Makes X, and K := ridge (K + ridge I)^-1 = ridge X'X, or I minus that where `complement`. */
+static circe_status regression_matrix(circe_cuda *cuda, const circe__cuda_regression *r, bool complement) {
     int64_t n = r->n;
     circe_status status = circe__cuda_regression_factor(cuda, r);
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 1, 0, n, n, n, 1.0, r->X, n, r->X, n, 0.0, r->K, n);
@@ -143,7 +144,7 @@ static circe_status multiply_dense(circe_cuda *cuda, const batch *b) {
     int64_t n = b->n;
     double *W = b->regression.K;
     circe_status status = gram_y(cuda, b);
-    if (status == CIRCE_OK) status = circe__cuda_regression_matrix(cuda, &b->regression, true);
+    if (status == CIRCE_OK) status = regression_matrix(cuda, &b->regression, true);
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, n, n, n, 1.0, b->Z, n, W, n, 0.0, b->V, n);
     if (status == CIRCE_OK) status = circe__cuda_launched(circe__cuda_hscic_shift(W, b->V, n, cuda->stream));
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, n, n, n, 1.0, b->V, n, W, n, 0.0, b->T, n);
@@ -167,7 +168,7 @@ static circe_status make_kci(circe_cuda *cuda, batch *b) {
     circe_status status = gram_y(cuda, b);
     if (status == CIRCE_OK) status = circe__cuda_launched(circe__cuda_center(R, n, b->means, stream));
     if (status == CIRCE_OK) status = circe__cuda_launched(circe__cuda_center(b->Z, n, b->means, stream));
-    if (status == CIRCE_OK) status = circe__cuda_regression_matrix(cuda, &b->regression, false);
+    if (status == CIRCE_OK) status = regression_matrix(cuda, &b->regression, false);
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, n, n, n, 1.0, R, n, R, n, 0.0, squared, n);
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, n, n, n, 1.0, b->Z, n, squared, n, 0.0, b->T, n);
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, n, n, n, 1.0, squared, n, b->T, n, 0.0, M, n);

@@ -29,9 +29,6 @@ circe_status circe__cuda_regression_take(circe_cuda *cuda, circe__cuda_pieces *p
 /* Makes X. */
 circe_status circe__cuda_regression_factor(circe_cuda *cuda, const circe__cuda_regression *regression);
 
-/* Makes X, and K := ridge (K + ridge I)^-1 = ridge X'X, or I minus that where `complement`. */
-circe_status circe__cuda_regression_matrix(circe_cuda *cuda, const circe__cuda_regression *regression, bool complement);
-
 /* One of the launches of backend/cuda/batch.h. */
 static inline circe_status circe__cuda_launched(int error) {
     return circe__cuda_status((cudaError_t)error, "starting a measure");

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/settings.h"
+#include "core/sort.h"
 #include "inference/dependence.h"
 #include "inference/effect.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/settings.h"
+#include "core/sort.h"
 #include "inference/dependence.h"
 #include "inference/resample.h"
 
@@ -53,11 +54,6 @@ static void wilson(double share, double n, double *lower, double *upper) {
     double half = z / (1.0 + z * z / n) * sqrt(share * (1.0 - share) / n + z * z / (4.0 * n * n));
     *lower = fmax(middle - half, 0.0);
     *upper = fmin(middle + half, 1.0);
-}
-
-int circe__ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* Kolmogorov's limit, with Stephens' correction for small n. */
@@ -113,7 +109,7 @@ circe_status circe_calibration_summary(const double *p_values, int64_t n, double
     double *sorted = malloc((size_t)n * sizeof *sorted);
     if (sorted == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld p-values", (long long)n);
     memcpy(sorted, p_values, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, circe__ascending);
+    circe__sort(sorted, n);
     *summary = (circe_calibration){0};
     if (counts != NULL) memset(counts, 0, (size_t)bins * sizeof *counts);
     for (int64_t i = 0; i < n; i++) {

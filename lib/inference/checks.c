@@ -396,10 +396,10 @@ static double carried_in_column(const circe__variable *v, int64_t n, int64_t c) 
     return circe__carried_by(sum, squares);
 }
 
-bool circe__is_category(const circe__variable *v, int64_t c) {
-    for (int64_t f = 0; f < v->kernel->n_factors; f++) {
-        const circe_kernel_factor *factor = &v->kernel->factors[f];
-        int64_t end = factor->n_cols == -1 ? v->dim : factor->first_col + factor->n_cols;
+bool circe__is_category(const circe_kernel *kernel, int64_t dim, int64_t c) {
+    for (int64_t f = 0; kernel != NULL && f < kernel->n_factors; f++) {
+        const circe_kernel_factor *factor = &kernel->factors[f];
+        int64_t end = factor->n_cols == -1 ? dim : factor->first_col + factor->n_cols;
         if (factor->kind == CIRCE_KERNEL_DELTA && c >= factor->first_col && c < end) return true;
     }
     return false;
@@ -415,7 +415,8 @@ static double least_in_columns(const circe__data *data, double least) {
     const circe__variable *variables[] = {&data->x, &data->y, &data->z};
     for (int k = 0; k < 3; k++)
         for (int64_t c = 0; c < variables[k]->dim; c++)
-            if (!circe__is_category(variables[k], c)) least = fmin(least, carried_in_column(variables[k], data->n, c));
+            if (!circe__is_category(variables[k]->kernel, variables[k]->dim, c))
+                least = fmin(least, carried_in_column(variables[k], data->n, c));
     return least;
 }
 
@@ -548,6 +549,17 @@ static void judge_misfit(const circe_test_result *t, double alpha, reasons *r) {
            t->x.degrees, t->z.degrees, t->misfit);
 }
 
+/* A dependence of which the test sees only the share s of the degrees of freedom has about the p-value p^s there. */
+static void judge_within(const circe_test_result *t, double alpha, reasons *r) {
+    if (isnan(t->within_p)) return;
+    if (t->within_p > fmax(2.0 * alpha, pow(t->p_value, 0.5 * t->within_share)))
+        object(
+            r, t->p_value < alpha / 50.0 ? CIRCE_TRUST_POOR : CIRCE_TRUST_DOUBTFUL,
+            "rows of equal y show no such dependence (p = %.2g), so the regressions may miss something of y, and the "
+            "p-value may be too small",
+            t->within_p);
+}
+
 /* Too many degrees of freedom, or features of y that were left out and would have been used. */
 static void judge_features(const circe_test_result *t, reasons *r) {
     const circe_test_regression *sides[] = {&t->x, &t->z};
@@ -614,6 +626,7 @@ void circe__verdict(const circe__data *data, circe_test_result *t) {
         data->options.alpha) { /* a misfit makes p-values too small: nothing to object to in a large one */
         judge_checks(t, &r);
         judge_misfit(t, data->options.alpha, &r);
+        judge_within(t, data->options.alpha, &r);
         judge_features(t, &r);
         judge_classes(data, t, &r);
     }

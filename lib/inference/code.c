@@ -3,7 +3,6 @@
  * one is enough for two values. Rarer values share a row of zeros; y's own kernel still tells them apart. Columns are
  * about their means and over their standard deviations. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "inference/inference_parts.h"
 

@@ -174,7 +174,7 @@ static circe_status take_rows(circe__data *data, int64_t auxiliary) {
     const double *weights = data->options.weights;
     double sum = 0.0;
     if (weights != NULL && (data->options.method == CIRCE_TEST_SPLITKCI || data->options.method == CIRCE_TEST_PCM))
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s does not support weights; kci, circe, gcm, wgcm and rcot do",
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s does not support weights; kci, circe, gcm, wgcm, rcot and hsic do",
                           circe_test_method_name(data->options.method));
     for (int64_t i = 0; i < data->given; i++) {
         double w = weights == NULL ? 1.0 : weights[i];

@@ -15,27 +15,14 @@
  * bootstrap. The residuals are those of the whole sample. */
 #include "inference/effect.h"
 #include "core/settings.h"
+#include "core/sort.h"
 #include "inference/dependence.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "inference/resample.h"
 
 enum { MOST_ROWS = 4000, KPC_ROWS = 1000, MOST_LEFT = 64, MOST_RIGHT = 32, CHANCE_DRAWS = 5, KPC_HALVES = 40 };
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-void circe__sort(double *v, int64_t n) { qsort(v, (size_t)n, sizeof *v, ascending); }
-
-double circe__quantile(const double *sorted, int64_t n, double share) {
-    double at = share * (double)(n - 1);
-    int64_t low = (int64_t)at, high = circe__min(low + 1, n - 1);
-    return sorted[low] + (at - (double)low) * (sorted[high] - sorted[low]);
-}
 
 void circe__sides_free(const circe_context *context, circe__sides *sides) {
     circe__table_free(context, &sides->left);

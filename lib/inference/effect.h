@@ -19,7 +19,3 @@ circe_status circe__sides_sums(const circe__data *data, const circe__sides *side
 
 /* Takes at most `most` random rows of the data: index (part->n) and the part. The caller frees both. */
 circe_status circe__some_rows(const circe__data *data, int64_t most, int64_t **index, circe__data *part);
-
-/* Order statistics of v[0..n), which is sorted: interpolated quantile. */
-double circe__quantile(const double *sorted, int64_t n, double share);
-void circe__sort(double *v, int64_t n);

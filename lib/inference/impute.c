@@ -29,15 +29,6 @@ typedef struct sheet {
     int64_t first[4]; /* of x, y and z, and the end */
 } sheet;
 
-static bool is_category(const circe_kernel *kernel, int64_t dim, int64_t c) {
-    for (int64_t f = 0; kernel != NULL && f < kernel->n_factors; f++) {
-        const circe_kernel_factor *factor = &kernel->factors[f];
-        int64_t end = factor->n_cols == -1 ? dim : factor->first_col + factor->n_cols;
-        if (factor->kind == CIRCE_KERNEL_DELTA && c >= factor->first_col && c < end) return true;
-    }
-    return false;
-}
-
 static circe_status scale_column(sheet *s, int64_t c, const char *name, int64_t column) {
     double mean = 0.0, square = 0.0, count = 0.0;
     for (int64_t i = 0; i < s->n; i++) {
@@ -77,7 +68,7 @@ static circe_status sheet_make(const circe_context *context, const circe_mat *co
     circe_status status = s->cells == NULL || s->category == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int k = 0; k < 3 && status == CIRCE_OK; k++)
         for (int64_t c = s->first[k]; mats[k] != NULL && c < s->first[k + 1] && status == CIRCE_OK; c++) {
-            s->category[c] = is_category(kernels[k], mats[k]->cols, c - s->first[k]);
+            s->category[c] = circe__is_category(kernels[k], mats[k]->cols, c - s->first[k]);
             for (int64_t i = 0; i < s->n; i++) s->cells[i * s->cols + c] = circe__at(mats[k], i, c - s->first[k]);
             status = scale_column(s, c, names[k], c - s->first[k]);
         }

@@ -157,9 +157,6 @@ circe_status circe__weigh(const circe__data *data, circe__table *table);
 circe_status circe__compress(const circe__data *data, circe__table *table, circe__table *along, int64_t most,
                              double *lost);
 
-/* Of doubles, for qsort. */
-int circe__ascending(const void *a, const void *b);
-
 /* Sum of squares. */
 double circe__square_norm(const double *a, int64_t n);
 
@@ -380,8 +377,6 @@ static inline bool circe__may_be_misfit(const circe__data *data, const circe_tes
  * NULL: it is not regressed. noise: of the target. */
 circe_status circe__check_sides(const circe__data *data, const circe__table *target, const circe__table *noise,
                                 circe__regressions *regressions, const circe__pair *pair, circe_test_result *result);
-/* left (n rows) minus its regression on the tested rows' y, with the regressor's width and ridge. */
-circe_status circe__center_y(const circe__data *data, const circe__regressor *regressor, circe__table *left);
 void circe__pair_free(const circe_context *context, circe__pair *pair);
 /* |left' right|^2 */
 circe_status circe__pair_statistic(const circe__data *data, const circe__pair *pair, double *value);
@@ -436,9 +431,9 @@ void circe__count_classes(const circe__data *data, circe_test_result *result);
 circe_status circe__permute_residuals(const circe__data *data, const circe__pair *pair, bool largest,
                                       circe_test_result *result);
 
-/* Whether all columns have a delta kernel, or one has (checks.c). */
+/* Whether all columns have a delta kernel, or column c of `dim` has (checks.c). */
 bool circe__only_categories(const circe__variable *v);
-bool circe__is_category(const circe__variable *v, int64_t c);
+bool circe__is_category(const circe_kernel *kernel, int64_t dim, int64_t c);
 
 /* Whether x and z have values so rare that the null in use does not hold (strata.c). */
 bool circe__too_rare(const circe__data *data, const circe_test_result *result);

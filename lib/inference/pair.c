@@ -12,9 +12,9 @@
  *
  * Auxiliary rows of (y, z) have right features and no x: their left features are 0 before R_z. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/sort.h"
 #include "inference/dependence.h"
 #include "inference/faces.h"
 #include "inference/memory.h"
@@ -141,7 +141,8 @@ static circe_status extend_rows(const circe__data *data, circe__table *table) {
     return CIRCE_OK;
 }
 
-circe_status circe__center_y(const circe__data *data, const circe__regressor *regressor, circe__table *left) {
+/* left (n rows) minus its regression on the tested rows' y, with the regressor's width and ridge. */
+static circe_status center_y(const circe__data *data, const circe__regressor *regressor, circe__table *left) {
     if (left->rows == data->total) return circe__residual(regressor, left);
     circe__local local = {0};
     int64_t *index = circe__alloc(data->context, data->n, sizeof *index);
@@ -173,7 +174,7 @@ static double quantile(const circe__data *data, int64_t column, double share, do
     const circe__variable *y = circe__columns(data);
     int64_t n = data->n, d = y->dim;
     for (int64_t i = 0; i < n; i++) scratch[i] = y->points[i * d + column];
-    qsort(scratch, (size_t)n, sizeof *scratch, circe__ascending);
+    circe__sort(scratch, n);
     return scratch[circe__min((int64_t)(share * (double)n), n - 1)];
 }
 
@@ -214,7 +215,7 @@ static circe_status left_side(const circe__data *data, const circe__pair_plan *p
                       : circe__joint_features(data, 1e-5, circe__min(circe__max(data->n / 4, LEAST_LEFT), MOST_LEFT),
                                               &pair->left, &result->left_out_x);
     if (status == CIRCE_OK && !plan->columns) status = circe__weigh(data, &pair->left);
-    if (status == CIRCE_OK && plan->center_y) status = circe__center_y(data, &sides[1], &pair->left);
+    if (status == CIRCE_OK && plan->center_y) status = center_y(data, &sides[1], &pair->left);
     if (status == CIRCE_OK) status = extend_rows(data, &pair->left);
     if (status == CIRCE_OK && plan->regress_x) status = left_remaining(data, target, &sides[0]);
     if (status == CIRCE_OK && plan->regress_x) status = circe__residual(&sides[0], &pair->left);

@@ -91,12 +91,14 @@ static circe_status test_residuals(const circe__data *data, circe_test_result *r
 }
 
 static circe_status test_pair(const circe__data *data, circe_test_result *result) {
+    const circe_test_result before = *result;
     circe__data own = *data;
     bool again = false;
     own.quick = may_be_quick(data);
     circe_status status = test_residuals(&own, result, &again);
     if (status != CIRCE_OK || !again) return status;
     own.quick = false;
+    *result = before;
     return test_residuals(&own, result, &again);
 }
 

@@ -25,15 +25,6 @@ void circe__resampler_free(const circe_context *context, circe__resampler *r) {
     *r = (circe__resampler){0};
 }
 
-static bool is_category(const circe__variable *v, int64_t column) {
-    for (int64_t f = 0; f < v->kernel->n_factors; f++) {
-        const circe_kernel_factor *factor = &v->kernel->factors[f];
-        int64_t end = factor->n_cols == -1 ? v->dim : factor->first_col + factor->n_cols;
-        if (factor->kind == CIRCE_KERNEL_DELTA && column >= factor->first_col && column < end) return true;
-    }
-    return false;
-}
-
 /* Makes columns a target: centred and of unit size, so that one ridge suits all; categories become 0. */
 static circe_status scaled_columns(const circe__data *part, circe__table *target, double *scale) {
     int64_t n = part->n, dim = part->x.dim;
@@ -44,7 +35,7 @@ static circe_status scaled_columns(const circe__data *part, circe__table *target
     for (int64_t c = 0; c < dim; c++) {
         double square = 0.0;
         for (int64_t i = 0; i < n; i++) square += target->data[i * dim + c] * target->data[i * dim + c];
-        scale[c] = is_category(&part->x, c) || !(square > 0.0) ? 0.0 : sqrt(square / (double)n);
+        scale[c] = circe__is_category(part->x.kernel, dim, c) || !(square > 0.0) ? 0.0 : sqrt(square / (double)n);
         for (int64_t i = 0; i < n; i++)
             target->data[i * dim + c] = scale[c] > 0.0 ? target->data[i * dim + c] / scale[c] : 0.0;
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Optional, Tuple
 
-from . import _arrays, _native, _runtime, errors
+from . import _arrays, _runtime, errors
 
 _NAME = re.compile(r"cuda(?::(\d{1,3}))?")
 

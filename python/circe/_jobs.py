@@ -10,7 +10,6 @@ import ctypes
 import inspect
 import json
 import os
-import tempfile
 import warnings
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
@@ -18,6 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 import numpy as np
 
 from . import _native, _runtime, errors
+from ._model import bytes_of, from_bytes
 from ._options import Options, Schema
 from ._records import Record, frame, html_table, panels
 from ._tables import Table, is_table
@@ -164,19 +164,11 @@ class Predictor:
 
     def to_bytes(self) -> bytes:
         """The contents of its file."""
-        with tempfile.TemporaryDirectory(prefix="circe-") as folder:
-            path = os.path.join(folder, "model.safetensors")
-            self.save(path)
-            with open(path, "rb") as file:
-                return file.read()
+        return bytes_of(self.save)
 
     @classmethod
     def from_bytes(cls, contents: bytes) -> "Predictor":
-        with tempfile.TemporaryDirectory(prefix="circe-") as folder:
-            path = os.path.join(folder, "model.safetensors")
-            with open(path, "wb") as file:
-                file.write(contents)
-            return cls.load(path)
+        return from_bytes(contents, cls.load)
 
     def __reduce__(self):
         return Predictor.from_bytes, (self.to_bytes(),)

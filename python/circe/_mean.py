@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _arrays, _columns, _kernels, _native, _runtime, errors
 from ._kernels import KernelLike
-from ._model import CATEGORIES, Model, categories_in, load, load_bytes, save_bytes
+from ._model import CATEGORIES, Model, bytes_of, categories_in, from_bytes, load
 
 _METHOD_NAMES = {number: name for name, number in _native.METHODS.items()}
 
@@ -351,14 +351,14 @@ class ConditionalMean:
         model = state.pop("_model", None)
         if model is not None:
             with model.held() as pointer:
-                state["_saved"] = save_bytes(pointer)
+                state["_saved"] = bytes_of(lambda path: _native.check(_native.library().circe_cme_save(pointer, path.encode())))
         return state
 
     def __setstate__(self, state: dict) -> None:
         saved = state.pop("_saved", None)
         self.__dict__.update(state)
         if saved is not None:
-            self._model = Model(load_bytes(saved))
+            self._model = Model(from_bytes(saved, load))
 
     def __copy__(self) -> "ConditionalMean":
         """Shares the fitted model, which does not change."""

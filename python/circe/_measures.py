@@ -165,32 +165,40 @@ _MAX_MEASURES = 32
 _NO_VIEW = _native.mat(0, 0, 0, 0, _native.FLOAT64)
 
 
-def _object(context: _runtime.Context, kind: str, kernels: tuple, mean, features, numbers: tuple):
-    """(measure, what it borrows) of these settings in this thread, made if it is not kept. It works in the context's
-    scratch, so keeping it costs little. The caller holds both until the end of a call: another thread may fit the mean again
-    or close it. `kernels` of x, y and z, or None; `numbers`: (field, value) pairs of its options."""
-    model = None if mean is None else mean.model.handle
-    owner = model if features is None else features.handle
-    key = kind, kernels, id(owner), numbers
-    kept = context.measures.get(key)
-    if kept is not None and (owner is None or kept[1]() is owner):
-        return kept[0], owner
+def made(context: _runtime.Context, kind: str, kernels: tuple, model, features, numbers: tuple,
+         workspace: Optional[_runtime.Handle] = None) -> _runtime.Handle:
+    """A measure of the library. `kernels` of x, y and z, with their widths, or None; `model` and `features`: handles, or None;
+    `numbers`: (field, value) pairs of its options; workspace: None: its own."""
     library, options = _native.library(), _native.MeasureOptions()
     library.circe_measure_options_init(options, library.circe_measure_find(kind.encode()))
     options.kernels = _native.Kernels(*(kernel and kernel.pointer for kernel in kernels))
-    options.sigma2_x, options.workspace = 1.0, context.work  # every kernel has its widths
-    options.gcm_previous_batch, options.regress_z_on_holdout = 0, mean is not None
+    options.sigma2_x, options.workspace = 1.0, workspace and workspace.pointer  # every kernel has its widths
+    options.gcm_previous_batch, options.regress_z_on_holdout = 0, model is not None
     ridge = ctypes.c_double(dict(numbers).get("ridge", 0.0))
     options.ridge, options.n_ridge = ctypes.pointer(ridge), ridge.value > 0
     for field, number in numbers:
         if field != "ridge":
             setattr(options, field, number)
     measure = _runtime.make("circe_measure_create", "circe_measure_destroy", context.pointer, options,
-                            parents=[context.workspace])  # not the mean, which may be closed earlier
+                            parents=[workspace or context.handle])  # not the mean, which may be closed earlier
     if model is not None:
         _native.check(library.circe_measure_set_mean(measure.pointer, model.pointer))
     if features is not None:
-        _native.check(library.circe_measure_bind_features(measure.pointer, owner.pointer))
+        _native.check(library.circe_measure_bind_features(measure.pointer, features.pointer))
+    return measure
+
+
+def _object(context: _runtime.Context, kind: str, kernels: tuple, mean, features, numbers: tuple):
+    """(measure, what it borrows) of these settings in this thread, made if it is not kept. It works in the context's
+    scratch, so keeping it costs little. The caller holds both until the end of a call: another thread may fit the mean again
+    or close it."""
+    model = None if mean is None else mean.model.handle
+    owner = model if features is None else features.handle
+    key = kind, kernels, id(owner), numbers
+    kept = context.measures.get(key)
+    if kept is not None and (owner is None or kept[1]() is owner):
+        return kept[0], owner
+    measure = made(context, kind, kernels, model, None if features is None else owner, numbers, context.workspace)
     context.measures[key] = measure, owner and weakref.ref(owner)
     if len(context.measures) > _MAX_MEASURES:
         context.measures.popitem(last=False)

@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 import threading
-from typing import Iterator, Optional
+from typing import Any, Callable, Iterator, Optional
 
 from . import _native, _runtime, errors
 
@@ -59,12 +59,22 @@ class Model:
         del handle  # kept until others know that it is closed
 
 
-def save_bytes(pointer: int) -> bytes:
+def bytes_of(save: Callable[[str], Any]) -> bytes:
+    """The contents of the file that `save` writes."""
     with tempfile.TemporaryDirectory(prefix="circe-") as folder:
-        path = os.path.join(folder, "mean.safetensors")
-        _native.check(_native.library().circe_cme_save(pointer, path.encode()))
+        path = os.path.join(folder, "model.safetensors")
+        save(path)
         with open(path, "rb") as file:
             return file.read()
+
+
+def from_bytes(contents: bytes, load: Callable[[str], Any]) -> Any:
+    """What `load` makes of a file with these contents."""
+    with tempfile.TemporaryDirectory(prefix="circe-") as folder:
+        path = os.path.join(folder, "model.safetensors")
+        with open(path, "wb") as file:
+            file.write(contents)
+        return load(path)
 
 
 def load(path: str) -> _runtime.Handle:
@@ -83,11 +93,3 @@ def categories_in(path: str) -> dict:
         return {name: [None if texts is None else list(map(str, texts)) for texts in found[name]] for name in found}
     except (TypeError, ValueError):
         raise errors.FormatError(f"{path}: its metadata {CATEGORIES.decode()} is damaged") from None
-
-
-def load_bytes(data: bytes) -> _runtime.Handle:
-    with tempfile.TemporaryDirectory(prefix="circe-") as folder:
-        path = os.path.join(folder, "mean.safetensors")
-        with open(path, "wb") as file:
-            file.write(data)
-        return load(path)

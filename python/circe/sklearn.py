@@ -43,19 +43,35 @@ def _is_numbers(column) -> bool:
     if _tables._is_arrow_column(column):
         return _arrays.arrow_numbers(column[:0]) is not None
     kind = column.dtype
-    return (getattr(kind, "kind", "") in "biuf" or getattr(kind, "_is_numeric", False)
+    return (getattr(kind, "kind", "O") in "biuf" or getattr(kind, "_is_numeric", False)
             or str(kind).startswith(("Int", "UInt", "Float", "Boolean")))
 
 
-def _unmasked(values, name: str):
-    """Makes masked cells missing; scikit-learn would use the numbers under the mask."""
-    if not isinstance(values, np.ma.MaskedArray):
-        return values
-    hidden = np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1)
+def _numeric(values, name: str):
+    """Refuses masked cells and dates: scikit-learn would take what is under a mask, and nanoseconds, as numbers."""
+    if isinstance(values, np.ma.MaskedArray):
+        _refuse_rows(np.ma.getmaskarray(values), name, "masked, which means missing")
+        values = np.ma.getdata(values)
+    kind = getattr(values, "dtype", getattr(values, "type", None))  # Arrow's columns have a type
+    if str(kind).lower().startswith(("date", "time", "duration")):
+        raise errors.DTypeError(f"{name} has dtype {kind}; it must contain numbers or texts")
+    return values
+
+
+def _complete(values, name: str):
+    """Refuses missing cells, too, of what may be text. scikit-learn refuses those of numbers."""
+    values = _numeric(values, name)
+    if getattr(getattr(values, "dtype", None), "kind", "O") == "O" and not hasattr(values, "columns"):
+        cells = np.asarray(values, dtype=object)
+        missing = [not isinstance(cell, str) and _columns._is_missing(cell) for cell in cells.ravel()]
+        _refuse_rows(np.reshape(missing, cells.shape), name, "missing")
+    return values
+
+
+def _refuse_rows(hidden: np.ndarray, name: str, what: str) -> None:
     if hidden.any():
-        raise errors.DataError(f"{name}: row {int(np.argmax(hidden))} is masked, which means missing ({int(hidden.sum())} of "
-                               f"{len(hidden)} rows are); leave such rows out")
-    return np.ma.getdata(values)
+        rows = hidden.reshape(len(hidden), -1).any(axis=1)
+        raise errors.DataError(f"{name}: row {int(np.argmax(rows))} is {what} ({int(rows.sum())} of {len(rows)} rows are); leave such rows out")
 
 
 def _is_text(values) -> bool:
@@ -107,7 +123,7 @@ class _InvariantNetwork(BaseEstimator):
 
     def _features(self, X, reset: bool) -> Dict[str, Any]:
         """The columns of X by name: those of a frame, or x0, x1, ..."""
-        X = _unmasked(X, "X")
+        X = _numeric(X, "X")
         columns = _columns_of(X)
         if columns is None:
             X = _validated(self, X, dtype=np.float64, reset=reset, **({"ensure_min_samples": 2} if reset else {}))
@@ -119,7 +135,7 @@ class _InvariantNetwork(BaseEstimator):
     @staticmethod
     def _variable(values, name: str, taken: Dict[str, Any]) -> Dict[str, Any]:
         """The columns of `given` or `invariant_to`, under names that no feature has."""
-        values = _unmasked(values, name)
+        values = _complete(values, name)
         columns = _columns_of(values)
         if columns is not None:
             parts = list(columns.values())
@@ -139,7 +155,7 @@ class _InvariantNetwork(BaseEstimator):
         table: Dict[str, Any] = dict(features)
         roles: Dict[str, List[str]] = {"features": list(features)}
         if sample_weight is not None:
-            sample_weight = _check_sample_weight(_unmasked(sample_weight, "sample_weight"), next(iter(features.values())), dtype=np.float64)
+            sample_weight = _check_sample_weight(_numeric(sample_weight, "sample_weight"), next(iter(features.values())), dtype=np.float64)
         for role, values in (("target", target), ("given", given), ("invariant_to", invariant_to),
                              ("row_weights", sample_weight)):
             if values is None:
@@ -292,7 +308,7 @@ class InvariantRegressor(RegressorMixin, _InvariantNetwork):
             raise ValueError("This InvariantRegressor requires y to be passed, but the target y is None")
         _arrays.same_order(X=X, y=y, sample_weight=sample_weight, given=given, invariant_to=invariant_to)
         features = self._features(X, reset=True)
-        target = check_array(_unmasked(y, "y"), ensure_2d=False, dtype=np.float64, input_name="y")
+        target = check_array(_complete(y, "y"), ensure_2d=False, dtype=np.float64, input_name="y")
         self._one_target = target.ndim == 1
         self._fit(features, target, "regression", sample_weight, given, invariant_to)
         return self
@@ -337,7 +353,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantNetwork):
             raise ValueError("This InvariantClassifier requires y to be passed, but the target y is None")
         _arrays.same_order(X=X, y=y, sample_weight=sample_weight, given=given, invariant_to=invariant_to)
         features = self._features(X, reset=True)
-        y = column_or_1d(_unmasked(y, "y"), warn=True)
+        y = column_or_1d(_complete(y, "y"), warn=True)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:

@@ -7,22 +7,23 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import circe
 from conftest import SOURCE
 
-MODULES = ["circe._inference", "circe._kernels", "circe._runtime", "circe._mean", "circe._measures", "circe.torch._data", "circe.torch._losses", "circe.sklearn",
-           "circe.jax", "circe.jax._losses"]
-NEEDS = {"circe.torch._data": "torch", "circe.torch._losses": "torch", "circe.sklearn": "sklearn",
-         "circe.jax": "jax", "circe.jax._losses": "jax"}
+PACKAGE = Path(circe.__file__).parent
+MODULES = sorted(".".join(("circe", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+                 for path in PACKAGE.rglob("*.py") if ">>>" in path.read_text(encoding="utf-8"))
 EXAMPLES = sorted((SOURCE / "python" / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name):
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
+    for part in {"jax", "sklearn", "torch"}.intersection(name.split(".")):
+        pytest.importorskip(part)
     failed, attempted = doctest.testmod(importlib.import_module(name))
     assert attempted > 0 and failed == 0
 
@@ -46,8 +47,6 @@ def test_the_page(tmp_path, monkeypatch):
 @pytest.mark.skipif(not blocks(), reason="no docs/python.md here")
 def test_the_page_tells_innocent_from_guilty():
     """What the page calls innocent is not found dependent, and what it calls guilty is."""
-    import circe
-
     names = {}
     exec(blocks()[0], names)
     few = slice(1500, 1900)

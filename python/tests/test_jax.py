@@ -155,29 +155,31 @@ whole = lambda w, x, y, z: circe.jax.circe_loss(jnp.tanh(x @ w), y, z, mean, sig
 value, grad = jax.value_and_grad(whole)(weights, x, y, z)
 
 def step(w, x, y, z):
-    part = lambda w: circe.jax.circe_loss(jnp.tanh(x @ w), y, z, mean, sigma2_x=1.0, axis_name="batch")
+    part = lambda w: jax.lax.pmean(circe.jax.circe_loss(jnp.tanh(x @ w), y, z, mean, sigma2_x=1.0, axis_name="batch"), "batch")
     value, grad = jax.value_and_grad(part)(w)
-    return jax.lax.pmean(value, "batch"), jax.lax.pmean(grad, "batch")
+    return value, jax.lax.pmean(grad, "batch")
 
 mesh = Mesh(np.array(jax.devices()), ("batch",))
-spread = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=(P(), P("batch"), P("batch"), P("batch")), out_specs=(P(), P()), check_vma=False))
-found = spread(weights, x, y, z)
-print(np.allclose(found[0], value, rtol=1e-5), np.allclose(found[1], grad, rtol=1e-4, atol=1e-8))
+for check in (False, True):
+    spread = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=(P(), P("batch"), P("batch"), P("batch")), out_specs=(P(), P()), check_vma=check))
+    found = spread(weights, x, y, z)
+    print(np.allclose(found[0], value, rtol=1e-5), np.allclose(found[1], grad, rtol=1e-4, atol=1e-8))
 mapped = jax.pmap(step, axis_name="batch", in_axes=(None, 0, 0, 0))(weights, *(a.reshape(2, 50, *a.shape[1:]) for a in (x, y, z)))
 print(np.allclose(mapped[1][0], grad, rtol=1e-4, atol=1e-8))
 sharded = [jax.device_put(a, NamedSharding(mesh, P("batch"))) for a in (x, y, z)]
 print(np.allclose(jax.jit(whole)(weights, *sharded), value, rtol=1e-5))
 rows = (np.arange(100) % 4).astype(np.float32)
 whole = lambda x, y, z, rows: circe.jax.circe_loss(x, y, z, mean, sigma2_x=1.0, weights=rows)
-step = lambda x, y, z, rows: circe.jax.circe_loss(x, y, z, mean, sigma2_x=1.0, weights=rows, axis_name="batch")
-spread = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=(P("batch"),) * 4, out_specs=P(), check_vma=False))
+step = lambda x, y, z, rows: jax.lax.pmean(circe.jax.circe_loss(x, y, z, mean, sigma2_x=1.0, weights=rows, axis_name="batch"), "batch")
+spread = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=(P("batch"),) * 4, out_specs=P()))
 print(np.allclose(spread(x, y, z, rows), whole(x, y, z, rows), rtol=1e-5))
 """
 
 
-def test_batches_across_devices():
-    out = run_python(SHARDED, XLA_FLAGS="--xla_force_host_platform_device_count=2")
-    assert out.split() == ["True"] * 5
+@pytest.mark.parametrize("how", ["ffi", "callback"])
+def test_batches_across_devices(how):
+    out = run_python(SHARDED, XLA_FLAGS="--xla_force_host_platform_device_count=2", CIRCE_JAX=how)
+    assert out.split() == ["True"] * 7
 
 
 # ---- refusals, and small batches ----------------------------------------------------------------------------------------

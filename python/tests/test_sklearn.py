@@ -284,6 +284,29 @@ def test_a_mask_means_missing(table):
         model.predict(hide(X))
 
 
+def test_missing_cells_and_dates_are_refused(table):
+    """A class of None ended in an error about `<`; of dates, the nanoseconds were numbers."""
+    X, b, y, z = (values[:200] for values in table)
+    words = [None if row == 7 else "ab"[row % 2] for row in range(200)]
+    dates = np.datetime64("2020-01-01") + np.arange(200)
+    made = [lambda cells: np.array(cells, dtype=object)]
+    for package, column in (("pandas", "Series"), ("polars", "Series"), ("pyarrow", "array")):
+        try:
+            made.append(getattr(__import__(package), column))
+        except ImportError:
+            pass
+    for make in made:
+        with pytest.raises(circe.DataError, match="^y: row 7 is missing .1 of 200 rows are.; leave such rows out"):
+            InvariantClassifier(epochs=1).fit(X, make(words))
+        with pytest.raises(circe.DataError, match="^invariant_to: row 7 is missing"):
+            InvariantRegressor(epochs=1).fit(X, b, invariant_to=make(words))
+    for make in (np.array, *made[1:]):
+        for call in (lambda: InvariantRegressor(epochs=1).fit(X, make(dates)), lambda: InvariantRegressor(epochs=1).fit(X, b, given=make(dates)),
+                     lambda: InvariantRegressor(epochs=1).fit(np.asarray(make(dates))[:, None], b)):
+            with pytest.raises(circe.DTypeError, match="it must contain numbers or texts"):
+                call()
+
+
 def test_a_categorical_is_categories_as_a_column_and_in_a_frame(table):
     pandas = pytest.importorskip("pandas")
     X, b, y, z = (values[:200] for values in table)
@@ -306,8 +329,9 @@ def test_arrow_tables(table):
     numbers = pyarrow.table({"x0": X[:, 0], "x1": X[:, 1]})
     np.testing.assert_array_equal(fit(numbers, numbers), fit(X, X))
     mixed = pyarrow.table({"u": X[:, 0], "w": words})
-    pandas = pytest.importorskip("pandas")
-    np.testing.assert_array_equal(fit(mixed, mixed), fit(mixed.to_pandas(), mixed.to_pandas()))
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    for made in (mixed.to_pandas(), polars.from_arrow(mixed)):
+        np.testing.assert_array_equal(fit(mixed, mixed), fit(made, made))
 
 
 def test_columns_of_one_name_are_refused(table):

@@ -130,9 +130,13 @@ def test_second_derivatives_are_refused(batch, compiled):
         torch.testing.assert_close(grad.detach(), derivative)
         with pytest.raises(circe.UnsupportedError, match="no second derivative"):
             grad.square().sum().backward()
+    weight = torch.ones((), dtype=x.dtype, requires_grad=True)  # a mixed one
+    (grad,) = torch.autograd.grad(weight * loss(x), x, create_graph=True)
+    with pytest.raises(circe.UnsupportedError, match="no second derivative"):
+        torch.autograd.grad(grad.sum(), weight, allow_unused=True)
 
 
-@pytest.mark.parametrize("name", ["hessian", "hvp", "vhp"])
+@pytest.mark.parametrize("name", ["hessian", "hvp", "vhp", "jvp"])
 def test_hessians_are_refused(batch, name):
     """They pass on what is 0 without a word, where the gradient is a constant to autograd."""
     _, loss = batch.loss("circe")

@@ -71,7 +71,7 @@ static void check_product(const product_case *p, int threads, bool single) {
     } else {
         algebra()->gemm(p->trans_a, p->trans_b, p->m, p->n, p->k, p->alpha, a, lda, b, ldb, p->beta, c, ldc);
     }
-    circe__threads_end(previous);
+    circe__threads_finish(previous, CIRCE_OK);
     double allowed = 64.0 * eps * (sqrt((double)p->k) + 2.0) * (fabs(p->alpha) + fabs(p->beta));
     int64_t step = p->m * p->n > 5000 ? 7 : 1; /* of large results, every seventh element */
     for (int64_t e = 0; e < p->m * p->n; e += step) {
@@ -116,7 +116,7 @@ static void grams_are_right(void **state) {
                     if (e % ldc <= e / ldc) c[e] = NAN;
                 int previous = circe__threads_begin(test_context(team[t]));
                 algebra()->gram_update(n, k, a, lda, beta, c, ldc);
-                circe__threads_end(previous);
+                circe__threads_finish(previous, CIRCE_OK);
                 /* On the diagonal k squares add up: k roundings of sums as large as k, which add like random ones. */
                 double allowed = 8.0 * DBL_EPSILON * ((double)k + 2.0) * sqrt((double)k + 1.0);
                 for (int64_t i = 0; i < n; i++)
@@ -141,7 +141,7 @@ static void rows_times_a_triangle_are_right(void **state) {
             double *T = numbers(1, n * ldt), *b = numbers(2, m * ldb), *before = copy_of(b, m * ldb);
             int previous = circe__threads_begin(test_context(team[t]));
             algebra()->multiply_rows(m, n, T, ldt, b, ldb);
-            circe__threads_end(previous);
+            circe__threads_finish(previous, CIRCE_OK);
             for (int64_t i = 0; i < m; i++)
                 for (int64_t j = 0; j < ldb; j++) {
                     double sum = 0.0;
@@ -184,7 +184,7 @@ static void inverses_are_right(void **state) {
                 if (e % n > e / n) inverse[e] = NAN; /* the upper triangle is not read */
             int previous = circe__threads_begin(test_context(team[t]));
             assert_int_equal(algebra()->invert_spd(n, inverse), 0);
-            circe__threads_end(previous);
+            circe__threads_finish(previous, CIRCE_OK);
             assert_true(distance_from_one(n, a, inverse, n) <= 640.0 * (double)n * DBL_EPSILON);
             for (int64_t e = 0; e < n * n; e++) assert_true(inverse[e] == inverse[e % n * n + e / n]);
         }
@@ -200,7 +200,7 @@ static void what_is_not_positive_is_refused(void **state) {
             a[bad[b] * n + bad[b]] = -1.0;
             int previous = circe__threads_begin(test_context(team[t]));
             assert_int_equal(algebra()->invert_spd(n, a), bad[b] + 1);
-            circe__threads_end(previous);
+            circe__threads_finish(previous, CIRCE_OK);
         }
 }
 
@@ -220,7 +220,7 @@ static void triangular_inverses_are_right(void **state) {
             double after = inverse[n];
             int previous = circe__threads_begin(test_context(team[t]));
             assert_int_equal(algebra()->invert_lower(n, inverse, ld), 0);
-            circe__threads_end(previous);
+            circe__threads_finish(previous, CIRCE_OK);
             assert_true(distance_from_one(n, L, inverse, ld) <= 640.0 * (double)n * DBL_EPSILON);
             for (int64_t i = 0; i < n; i++)
                 for (int64_t j = i + 1; j < n; j++) assert_true(inverse[i * ld + j] == 0.0);
@@ -236,7 +236,7 @@ static void a_singular_triangle_is_refused(void **state) {
         for (int64_t i = 0; i < n; i++) L[i * n + i] = i == 333 ? 0.0 : 1.0;
         int previous = circe__threads_begin(test_context(team[t]));
         assert_int_equal(algebra()->invert_lower(n, L, n), 334);
-        circe__threads_end(previous);
+        circe__threads_finish(previous, CIRCE_OK);
     }
 }
 
@@ -249,7 +249,7 @@ static int decompose(int threads, int64_t n, double *a, double *w) {
     int *iwork = test_memory((size_t)(3 + 5 * n) * sizeof *iwork);
     int previous = circe__threads_begin(test_context(threads));
     int info = algebra()->eigen(n, a, w, eigen_work(n), iwork);
-    circe__threads_end(previous);
+    circe__threads_finish(previous, CIRCE_OK);
     return info;
 }
 
@@ -357,7 +357,7 @@ static void orthonormal_rows_are_right(void **state) {
             double *QQ = test_memory((size_t)(r * r) * 8), *back = test_memory((size_t)(m * n) * 8);
             int previous = circe__threads_begin(test_context(team[t]));
             algebra()->orthonormal_rows(m, n, Q, test_memory((size_t)(65 * circe__max(m, n)) * 8));
-            circe__threads_end(previous);
+            circe__threads_finish(previous, CIRCE_OK);
             algebra()->gemm(0, 1, r, r, n, 1.0, Q, n, Q, n, 0.0, QQ, r);
             for (int64_t e = 0; e < r * r; e++) assert_true(fabs(QQ[e] - (e % r == e / r)) <= 1e-12);
             algebra()->gemm(0, 1, m, r, n, 1.0, a, n, Q, n, 0.0, in, r);
@@ -374,7 +374,7 @@ static void check_pivoted(int64_t n, const double *A, double tolerance, int thre
     bool *seen = test_memory((size_t)n * sizeof *seen);
     int previous = circe__threads_begin(test_context(threads));
     int64_t rank = algebra()->pivoted_cholesky(n, R, tolerance, pivots, test_memory((size_t)(2 * n) * 8));
-    circe__threads_end(previous);
+    circe__threads_finish(previous, CIRCE_OK);
     assert_in_range(rank, least, most);
     for (int64_t i = 0; i < n; i++) {
         assert_in_range(pivots[i], 0, n - 1);
@@ -421,7 +421,7 @@ static outcome run_all(int threads) {
     o.inverse = positive(N);
     o.vectors = positive(N);
     o.pivoted = positive(N);
-    circe__threads_end(outside);
+    circe__threads_finish(outside, CIRCE_OK);
     int previous = circe__threads_begin(test_context(threads));
     algebra()->gemm(0, 0, N, N, N, 1.0, a, N, a, N, 0.0, o.products, N);
     algebra()->gemm(1, 0, 15, 15, N * 15, 1.0, a, 15, a, 15, 0.0, o.products, 15);
@@ -429,7 +429,7 @@ static outcome run_all(int threads) {
     assert_int_equal(algebra()->invert_spd(N, o.inverse), 0);
     assert_int_equal(algebra()->eigen(N, o.vectors, w, eigen_work(N), iwork), 0);
     assert_int_equal(algebra()->pivoted_cholesky(N, o.pivoted, 1e-12, pivots, test_memory(2 * N * 8)), N);
-    circe__threads_end(previous);
+    circe__threads_finish(previous, CIRCE_OK);
     return o;
 }
 

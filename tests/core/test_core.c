@@ -481,7 +481,7 @@ static void parts_beside(void **state) {
             circe__run_beside(context, 3, long_part, &n);
         else
             circe_context_run(context, 2, beside_in_part, &n);
-        circe__threads_end(previous);
+        circe__threads_finish(previous, CIRCE_OK);
         for (int64_t part = 0; part < 3; part++) {
             assert_int_equal(n.threads[part], round % 2 == 0 ? 4 : 1);
             for (int k = 0; k < 64; k++) assert_int_equal(n.times[part][k], round % 2 == 0 ? 50 : 100);

@@ -225,42 +225,20 @@ static void multiply_in_parts(product *p) {
     }
 }
 
+static void gemm(bool single, int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, double alpha, const void *a,
+                 int64_t lda, const void *b, int64_t ldb, double beta, void *c, int64_t ldc) {
+    product p = {single, trans_a, trans_b, m, n, k, alpha, beta, a, b, lda, ldb, ldc, c};
+    multiply_in_parts(&p);
+}
+
 void circe__gemm(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
                  const double *b, int64_t ldb, double beta, double *c, int64_t ldc) {
-    product p = {false,
-                 trans_a,
-                 trans_b,
-                 m,
-                 n,
-                 k,
-                 alpha,
-                 beta,
-                 .a = (const char *)a,
-                 .b = (const char *)b,
-                 .lda = lda,
-                 .ldb = ldb,
-                 .ldc = ldc,
-                 .c = (char *)c};
-    multiply_in_parts(&p);
+    gemm(false, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 void circe__gemm_f32(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                      int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
-    product p = {true,
-                 trans_a,
-                 trans_b,
-                 m,
-                 n,
-                 k,
-                 (double)alpha,
-                 (double)beta,
-                 .a = (const char *)a,
-                 .b = (const char *)b,
-                 .lda = lda,
-                 .ldb = ldb,
-                 .ldc = ldc,
-                 .c = (char *)c};
-    multiply_in_parts(&p);
+    gemm(true, trans_a, trans_b, m, n, k, (double)alpha, a, lda, b, ldb, (double)beta, c, ldc);
 }
 
 /* ---- a' a -------------------------------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@ using circe::block_total;
 using circe::kernel_value;
 using circe::larger;
 using circe::survey;
+using circe::warp_total;
 using circe::survey_block;
 
 enum { THREADS = 256, WIDE = 1024 };
@@ -139,12 +140,6 @@ __global__ __launch_bounds__(THREADS) void scale_spectrum(const double *G, const
     out[e] = G[k * cols + e % cols] / (s[k] + ridge[l]);
 }
 
-__device__ double warp_total(double v) {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(0xffffffffu, v, step);
-    return v;
-}
-
 /* A warp a row and a ridge. */
 __global__ __launch_bounds__(THREADS) void loo_lowrank(const double *q, const double *s, const double *ridge,
                                                        int64_t ry, const double *features_z, const double *residual,
@@ -158,8 +153,8 @@ __global__ __launch_bounds__(THREADS) void loo_lowrank(const double *q, const do
     for (int64_t k = lane; k < ry; k += 32) leverage += own[k] * own[k] / (s[k] + ridge[l]);
     for (int64_t c = lane; c < rz; c += 32) square += (f[c] - mean[c]) * (f[c] - mean[c]);
     leverage = warp_total(leverage);
-    square = warp_total(square) + residual[i];
-    if (lane == 0) error[l * n + i] = square / ((1.0 - leverage) * (1.0 - leverage));
+    square = warp_total(square);
+    if (lane == 0) error[l * n + i] = square / ((1.0 - leverage) * (1.0 - leverage)) + residual[i];
 }
 
 __global__ __launch_bounds__(THREADS) void loo_dense(const double *means, const double *leverage, int64_t rz,

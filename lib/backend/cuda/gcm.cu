@@ -12,6 +12,7 @@ namespace {
 
 using circe::block_largest;
 using circe::block_total;
+using circe::warp_total;
 using circe::larger;
 
 enum { THREADS = 256, WIDE = 1024, MAXIMUM = 1, LOGSUMEXP = 2 };
@@ -20,12 +21,6 @@ constexpr double CLOSE = 1e-3, TIE = 1e-12; /* as on the CPU */
 unsigned blocks(int64_t n, int64_t of) { return (unsigned)((n + of - 1) / of); }
 
 cudaStream_t in(void *stream) { return static_cast<cudaStream_t>(stream); }
-
-__device__ double warp_total(double v) {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(0xffffffffu, v, step);
-    return v;
-}
 
 /* The power of 2 that takes `largest` to [1/2, 1), as far as it and its inverse are normal numbers. */
 __device__ double unit_of(double largest) {

@@ -6,6 +6,13 @@ namespace circe {
 /* The larger one; NaN if either is. */
 __device__ __forceinline__ double larger(double a, double b) { return a > b || a != a ? a : b; }
 
+/* For every lane of a warp. */
+__device__ __forceinline__ double warp_total(double v) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(0xffffffffu, v, step);
+    return v;
+}
+
 template <bool LARGEST>
 __device__ __forceinline__ double block_reduce(double v) {
     __shared__ double parts[32];

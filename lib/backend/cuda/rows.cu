@@ -7,6 +7,8 @@
 
 namespace {
 
+using circe::warp_total;
+
 enum { THREADS = 256, WARPS = THREADS / 32, PART_ROWS = 512 };
 
 unsigned blocks(int64_t n, int64_t of) { return (unsigned)((n + of - 1) / of); }
@@ -14,12 +16,6 @@ unsigned blocks(int64_t n, int64_t of) { return (unsigned)((n + of - 1) / of); }
 cudaStream_t in(void *stream) { return static_cast<cudaStream_t>(stream); }
 
 __device__ double rest_of(double leverage) { return leverage < 0.99 ? 1.0 - leverage : 0.01; }
-
-__device__ double warp_total(double v) {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(0xffffffffu, v, step);
-    return v;
-}
 
 __device__ int64_t element() { return (int64_t)blockIdx.x * THREADS + threadIdx.x; }
 

@@ -38,12 +38,6 @@ __host__ scaled lay_out(int64_t n, int64_t d, void *scratch, size_t *bytes) {
     return s;
 }
 
-__device__ __forceinline__ double warp_sum(double v) {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(0xffffffffu, v, step);
-    return v;
-}
-
 __device__ __forceinline__ bool follows(const circe__cuda_factor &f) {
     return f.sigma2 == 0 && (f.kind == GAUSSIAN || f.kind == LAPLACE);
 }
@@ -71,7 +65,7 @@ __global__ __launch_bounds__(ROW_THREADS) void rows_kernel(circe__cuda_scaling a
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) largest = fmax(largest, __shfl_xor_sync(0xffffffffu, largest, step));
     for (int c = lane; c < d; c += 32) square += largest > 0 ? (x[c] / largest) * (x[c] / largest) : 0;
-    square = warp_sum(square);
+    square = warp_total(square);
     double inverse = largest > 0 ? 1.0 / largest / sqrt(square) : 0;
     if (lane == 0) s.inverse[i] = inverse;
     for (int c = lane; c < d; c += 32) s.normal[i * d + c] = x[c] * inverse;
@@ -117,7 +111,7 @@ __device__ double pair_distance(const real *x, int64_t ld, int64_t i, int64_t j,
         double t = (double)x[i * ld + first + c] - (double)x[j * ld + first + c];
         square += t * t;
     }
-    return warp_sum(square);
+    return warp_total(square);
 }
 
 template <typename real>
@@ -249,7 +243,7 @@ __global__ __launch_bounds__(ROW_THREADS) void back_rows_kernel(circe__cuda_scal
     const double *x = s.normal + i * d;
     double along = 0;
     for (int c = lane; c < d; c += 32) along += x[c] * grad[c] * rate_of(a.kernel, a.widths, c);
-    along = warp_sum(along);
+    along = warp_total(along);
     for (int c = lane; c < d; c += 32)
         grad[c] = (real)((grad[c] * rate_of(a.kernel, a.widths, c) - x[c] * along) * s.inverse[i]);
 }

@@ -187,8 +187,9 @@ void nothing(Results &out, bool with_grad) {
     std::memset(out.grad.data, 0, static_cast<size_t>(out.grad.rows * out.grad.cols) * size);
 }
 
-ffi::Error points(std::int64_t number, ffi::AnyBuffer x, ffi::AnyBuffer y, ffi::AnyBuffer z, ffi::RemainingArgs more,
-                  ffi::RemainingRets results) {
+// What calls on the CPU have in common; `measure` is (plan, value, gradient or nullptr) -> status.
+template <typename Measure>
+ffi::Error with_plan(std::int64_t number, ffi::RemainingArgs &more, ffi::RemainingRets &results, Measure measure) {
     std::lock_guard<std::mutex> guard(one);
     Plan *plan = find(number);
     if (plan == nullptr) return gone();
@@ -196,27 +197,27 @@ ffi::Error points(std::int64_t number, ffi::AnyBuffer x, ffi::AnyBuffer y, ffi::
     Weights weights(more);
     if (weights.status != CIRCE_OK) return failure(weights.status);
     if (weights.nothing) return nothing(out, results.size() > 1), ffi::Error::Success();
-    return failure(on_cpu(*plan, view(x), view(y), view(z), out.value, results.size() > 1 ? &out.grad : nullptr));
+    return failure(measure(*plan, out.value, results.size() > 1 ? &out.grad : nullptr));
+}
+
+ffi::Error points(std::int64_t number, ffi::AnyBuffer x, ffi::AnyBuffer y, ffi::AnyBuffer z, ffi::RemainingArgs more,
+                  ffi::RemainingRets results) {
+    return with_plan(number, more, results, [&](const Plan &p, double *value, circe_mat *grad) {
+        return on_cpu(p, view(x), view(y), view(z), value, grad);
+    });
 }
 
 ffi::Error rows(std::int64_t number, ffi::AnyBuffer x, ffi::Buffer<ffi::S64> index, ffi::RemainingArgs more,
                 ffi::RemainingRets results) {
-    std::lock_guard<std::mutex> guard(one);
-    Plan *plan = find(number);
-    if (plan == nullptr) return gone();
-    Results out = results_of(results);
-    Weights weights(more);
-    if (weights.status != CIRCE_OK) return failure(weights.status);
-    if (weights.nothing) return nothing(out, results.size() > 1), ffi::Error::Success();
-    circe_mat at = view(x);
-    Owned<circe_kernel> own(nullptr, Destroy<circe_kernel>{&circe.circe_kernel_destroy});
-    const circe_kernel *kernel = nullptr;
-    circe_status status = kernel_of_batch(*plan, at, &own, &kernel);
-    if (status == CIRCE_OK)
-        status = circe.circe_measure_circe_cached(workspace, plan->mean, plan->features, index.typed_data(), at.rows, kernel, &at,
-                                                  static_cast<circe_estimator>(plan->form), out.value,
-                                                  results.size() > 1 ? &out.grad : nullptr);
-    return failure(status);
+    return with_plan(number, more, results, [&](const Plan &p, double *value, circe_mat *grad) {
+        circe_mat at = view(x);
+        Owned<circe_kernel> own(nullptr, Destroy<circe_kernel>{&circe.circe_kernel_destroy});
+        const circe_kernel *kernel = nullptr;
+        circe_status status = kernel_of_batch(p, at, &own, &kernel);
+        if (status != CIRCE_OK) return status;
+        return circe.circe_measure_circe_cached(workspace, p.mean, p.features, index.typed_data(), at.rows, kernel, &at,
+                                                static_cast<circe_estimator>(p.form), value, grad);
+    });
 }
 
 // ---- on a GPU: everything is queued on XLA's stream --------------------------------------------------------------------
@@ -307,13 +308,12 @@ circe_status on_gpu(Plan &p, circe_cuda *cuda, const circe_mat &x, const circe_m
                                           value, grad);
 }
 
-ffi::Error without_weights() {
-    return ffi::Error(ffi::ErrorCode::kUnimplemented, "circe: a loss on a GPU takes no weights of rows; leave them out");
-}
-
-ffi::Error points_cuda(void *stream, std::int32_t device, ffi::ScratchAllocator scratch, std::int64_t number, ffi::AnyBuffer x,
-                       ffi::AnyBuffer y, ffi::AnyBuffer z, ffi::RemainingArgs more, ffi::RemainingRets results) {
-    if (more.size() > 0) return without_weights();
+// What calls on a GPU have in common; `measure` is (plan, device, x as its kernel sees it, value, gradient or nullptr) -> status.
+template <typename Measure>
+ffi::Error with_plan_on(void *stream, std::int32_t device, ffi::ScratchAllocator &scratch, std::int64_t number, const circe_mat &x,
+                        ffi::RemainingArgs &more, ffi::RemainingRets &results, Measure measure) {
+    if (more.size() > 0)
+        return ffi::Error(ffi::ErrorCode::kUnimplemented, "circe: a loss on a GPU takes no weights of rows; leave them out");
     std::lock_guard<std::mutex> guard(one);
     Plan *plan = find(number);
     circe_cuda *cuda = nullptr;
@@ -322,10 +322,18 @@ ffi::Error points_cuda(void *stream, std::int32_t device, ffi::ScratchAllocator 
     Scaled scaled;
     circe_mat *grad = results.size() > 1 ? &out.grad : nullptr;
     circe_status status = stream_of(device, stream, &cuda);
-    if (status == CIRCE_OK) status = scale(*plan, cuda, stream, view(x), scratch, &scaled);
-    if (status == CIRCE_OK) status = on_gpu(*plan, cuda, scaled.x, view(y), view(z), scratch, out.value, grad);
-    if (status == CIRCE_OK) status = scale_back(*plan, cuda, view(x), scaled, grad);
+    if (status == CIRCE_OK) status = scale(*plan, cuda, stream, x, scratch, &scaled);
+    if (status == CIRCE_OK) status = measure(*plan, cuda, scaled.x, out.value, grad);
+    if (status == CIRCE_OK) status = scale_back(*plan, cuda, x, scaled, grad);
     return failure(status);
+}
+
+ffi::Error points_cuda(void *stream, std::int32_t device, ffi::ScratchAllocator scratch, std::int64_t number, ffi::AnyBuffer x,
+                       ffi::AnyBuffer y, ffi::AnyBuffer z, ffi::RemainingArgs more, ffi::RemainingRets results) {
+    return with_plan_on(stream, device, scratch, number, view(x), more, results,
+                        [&](Plan &p, circe_cuda *cuda, const circe_mat &seen, double *value, circe_mat *grad) {
+                            return on_gpu(p, cuda, seen, view(y), view(z), scratch, value, grad);
+                        });
 }
 
 // y and zeta of the whole data set, on the device.
@@ -342,23 +350,15 @@ circe_status features_on(Plan &p, circe_cuda *cuda, circe_mat *y, circe_mat *zet
 
 ffi::Error rows_cuda(void *stream, std::int32_t device, ffi::ScratchAllocator scratch, std::int64_t number, ffi::AnyBuffer x,
                      ffi::Buffer<ffi::S64> index, ffi::RemainingArgs more, ffi::RemainingRets results) {
-    if (more.size() > 0) return without_weights();
-    std::lock_guard<std::mutex> guard(one);
-    Plan *plan = find(number);
-    circe_cuda *cuda = nullptr;
-    if (plan == nullptr) return gone();
-    Results out = results_of(results);
-    Scaled scaled;
-    circe_mat at = view(x), y = {}, zeta = {}, *grad = results.size() > 1 ? &out.grad : nullptr;
-    circe_status status = stream_of(device, stream, &cuda);
-    if (status == CIRCE_OK) status = scale(*plan, cuda, stream, at, scratch, &scaled);
-    if (status == CIRCE_OK) status = features_on(*plan, cuda, &y, &zeta);
-    if (status == CIRCE_OK)
-        status = circe.circe_cuda_measure_circe(cuda, circe.circe_cme_kernel_y(plan->mean), &y, &zeta, index.typed_data(), at.rows,
-                                                plan->x_of_width_1.get(), &scaled.x, static_cast<circe_estimator>(plan->form),
-                                                out.value, grad);
-    if (status == CIRCE_OK) status = scale_back(*plan, cuda, at, scaled, grad);
-    return failure(status);
+    return with_plan_on(stream, device, scratch, number, view(x), more, results,
+                        [&](Plan &p, circe_cuda *cuda, const circe_mat &seen, double *value, circe_mat *grad) {
+                            circe_mat y = {}, zeta = {};
+                            circe_status status = features_on(p, cuda, &y, &zeta);
+                            if (status != CIRCE_OK) return status;
+                            return circe.circe_cuda_measure_circe(cuda, circe.circe_cme_kernel_y(p.mean), &y, &zeta,
+                                                                  index.typed_data(), seen.rows, p.x_of_width_1.get(), &seen,
+                                                                  static_cast<circe_estimator>(p.form), value, grad);
+                        });
 }
 
 circe_status parse(const char *text, Owned<circe_kernel> *kernel) {

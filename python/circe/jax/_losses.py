@@ -39,7 +39,8 @@ def _called(plan: _plans.Plan, x, points, with_grad: bool):
     grad = (jax.ShapeDtypeStruct(x.shape, x.dtype),) if with_grad else ()
     if _ffi.shim() is None:
         shapes = (jax.ShapeDtypeStruct((), x.dtype), *grad)
-        return jax.pure_callback(functools.partial(_in_python, plan, with_grad), shapes, x, *points, vmap_method="sequential")
+        found = jax.pure_callback(functools.partial(_in_python, plan, with_grad), shapes, x, *points, vmap_method="sequential")
+        return _spread_as(x, *found)
     with _x64():  # the library counts rows in int64, and has weights and the value as float64
         own, weights = points[:plan.n_points], points[plan.n_points:]
         own = (own[0].astype(np.int64),) if plan.by_rows else own
@@ -47,7 +48,14 @@ def _called(plan: _plans.Plan, x, points, with_grad: bool):
         call = jax.ffi.ffi_call("circe_rows" if plan.by_rows else "circe_points", (jax.ShapeDtypeStruct((), np.float64), *grad),
                                 vmap_method="sequential")
         value, *rest = call(x, *points, plan=np.int64(plan.number))
-        return (value.astype(x.dtype), *rest)
+        value = value.astype(x.dtype)
+    return _spread_as(x, value, *rest)
+
+
+def _spread_as(x, *found):
+    """Inside shard_map JAX notes which values may differ from device to device; what is called from outside loses the note.
+    A choice between it and x, which XLA leaves out, has that of x."""
+    return tuple(jnp.where(True, one, like) for one, like in zip(found, (x[0, 0], x)))
 
 
 def _in_python(plan: _plans.Plan, with_grad: bool, x, *points):
@@ -77,7 +85,7 @@ def _forward(plan: _plans.Plan, x, *points):
 def _backward(plan: _plans.Plan, saved, cotangent):
     grad, n = saved
     if isinstance(cotangent, jax.custom_derivatives.SymbolicZero):
-        return (jnp.zeros_like(grad), *n * (None,))
+        return (1 + n) * (None,)
     return (cotangent * grad, *n * (None,))
 
 
@@ -193,8 +201,9 @@ def circe_loss(x, y=None, z=None, mean: Union[ConditionalMean, ResidualFeatures,
     or (on the CPU) "median", the squared median distance of each batch, which the gradient treats as a constant.
 
     axis_name: inside shard_map or pmap, the axes that the batch is split over. Then the loss covers the batches of all
-    devices, and averaging the gradients of the parameters over the axes (lax.pmean) gives the correct gradient. A batch with
-    fewer rows than the estimator needs gives a loss of 0, with one warning. small_batch="refuse" raises an error instead.
+    devices. The correct gradient is that of lax.pmean(loss, axis_name), averaged over the axes (lax.pmean) like the gradients
+    of other losses. A batch with fewer rows than the estimator needs gives a loss of 0, with one warning. small_batch="refuse"
+    raises an error instead.
 
     weights (n,): what each row counts, at least 0, on the CPU. Only their ratios matter, a row of weight 0 is left out, and with
     fewer than 4 others the loss is 0.

@@ -286,12 +286,13 @@ class _Measure(torch.autograd.Function):
 
 
 def _times(grad: Tensor, d_value: Tensor, x: Optional[Tensor] = None) -> Tensor:
-    """The gradient for x. If the caller asks for a graph of the backward pass, a node between the gradient and x
-    refuses to be differentiated. Autograd would take the gradient for a constant: a sum with other terms would
+    """The gradient for x. If the caller asks for a graph of the backward pass, a node between the gradient and x and
+    d_value refuses to be differentiated. Autograd would take the gradient for a constant: a sum with other terms would
     silently lack our part, and a Hessian would be 0."""
+    product = grad * d_value
     if torch.is_grad_enabled():
-        return _Once.apply((grad * d_value).detach().requires_grad_(), x)
-    return grad * d_value
+        return _Once.apply(product if product.requires_grad else product.requires_grad_(), x)
+    return product
 
 
 class _Once(torch.autograd.Function):

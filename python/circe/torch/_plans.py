@@ -20,7 +20,7 @@ from typing import Any, Callable, Optional, Tuple
 
 import torch
 
-from .. import _kernels, _native, _runtime, errors
+from .. import _kernels, _measures, _native, _runtime, errors
 from .._mean import ConditionalMean, ResidualFeatures
 from .._model import Model
 from . import _scaling
@@ -76,11 +76,13 @@ def _nothing() -> bool:
 
 
 class Plan:
-    """Base. `kind`: the measure's name. `uses_y`: whether y is asked for. `mean` of z given y, or None. `features`: residual
-    features that rows are taken from, or None."""
+    """Base. `kind`: the measure's name. `uses_y`: whether y is asked for. `variables`: those with a kernel; `numbers`: (field,
+    value) pairs of the measure's options. `mean` of z given y, or None. `features`: residual features that rows are taken
+    from, or None."""
 
-    kind = ""
+    kind, variables = "", "x"
     uses_y = True
+    numbers: Tuple[Tuple[str, Any], ...] = ()
     mean: Optional[ConditionalMean] = None
     features: Optional[ResidualFeatures] = None
     group = None  # of ranks; set by the loss, with the next
@@ -125,18 +127,6 @@ class Plan:
         """The bound kernel of x, y or z in this thread's context."""
         return _kernels.bound(context, getattr(self, f"kernel_{variable}"), getattr(self, f"sigma2_{variable}"), None, variable)
 
-    def _options(self, context: _runtime.Context, variables: str, ridge: Optional[float] = None):
-        """Options of the kind with the kernels of these variables."""
-        options = _native.MeasureOptions()
-        _native.library().circe_measure_options_init(options, _native.library().circe_measure_find(self.kind.encode()))
-        options.kernels, keep = self.kernels(context, variables)
-        options.sigma2_x = 1.0  # every kernel has its widths; _scaling.py handles those that follow x
-        options.gcm_previous_batch, options.regress_z_on_holdout = 0, self.mean is not None
-        if ridge is not None:
-            value = ctypes.c_double(ridge)
-            options.ridge, options.n_ridge = ctypes.pointer(value), 1
-        return options, keep
-
     def kernels(self, context: _runtime.Context, variables: str):
         """(structure of the bound kernels, what keeps them)."""
         keep = {variable: self.kernel(context, variable) for variable in variables}
@@ -150,23 +140,17 @@ class Plan:
         handle = model.handle
         return model, handle if self.features is None else self.features.handle
 
-    def options(self, context: _runtime.Context):
-        """(options of the measure, what keeps their pointers alive until it is made)."""
-        raise NotImplementedError
-
     def fill(self, frame: Frame, model: Optional[Model]) -> None:
         """Makes the measure, and sets the frame's function and arguments."""
         library, (x, y, z, _) = _native.library(), frame.views
-        options, keep = self.options(frame.context)
-        measure = _runtime.make("circe_measure_create", "circe_measure_destroy", frame.context.pointer, ctypes.byref(options),
-                                parents=[frame.context.handle])  # not the mean, which may be closed earlier
+        kernels = tuple(self.kernel(frame.context, v) if v in self.variables else None for v in "xyz")
+        features = None if self.features is None else self.features.handle
+        measure = _measures.made(frame.context, self.kind, kernels, model and model.handle, features, self.numbers)
         if model is not None:
-            _native.check(library.circe_measure_set_mean(measure.pointer, model.pointer))
             frame.guard = model.guard if model.random or self.kind != "circe" else None
-        if self.features is None:
+        if features is None:
             frame.set(library.circe_measure_points, measure.pointer, x, y, z, keep=measure)
         else:  # row numbers and their count go in between, at INDEX_AT
-            _native.check(library.circe_measure_bind_features(measure.pointer, self.features.pointer))
             frame.set(library.circe_measure_evaluate, measure.pointer, x, keep=measure)
 
     def frame(self) -> Tuple[Frame, Any]:
@@ -194,6 +178,7 @@ class CircePlan(Plan):
 
     def __init__(self, source, kernel_x, sigma2_x, normalize_x, estimator):
         self.form = _native.choice(_native.ESTIMATORS, "estimator", estimator)
+        self.numbers = (("estimator", self.form),)
         if isinstance(source, ResidualFeatures):
             self.features, self.mean, self.uses_y = source, source.mean, False
         elif isinstance(source, ConditionalMean):
@@ -213,11 +198,6 @@ class CircePlan(Plan):
                                          for values in (features.y, features.zeta))
         return self._on_device[key]
 
-    def options(self, context):
-        options, keep = self._options(context, "x")
-        options.estimator = self.form
-        return options, keep
-
     def on_cuda(self, gpu, x, y, z, index, n, value, grad):
         context = gpu.context
         kernel_y = _kernels.bound(context, self.mean.kernel_y_, None, None, "y").pointer
@@ -231,18 +211,15 @@ class CircePlan(Plan):
 
 
 class HsicPlan(Plan):
-    kind, uses_y = "hsic", False
+    kind, variables, uses_y = "hsic", "xz", False
 
     def __init__(self, kernel_x, kernel_z, sigma2_x, sigma2_z, normalize_x, estimator):
         self.form = _native.choice(_native.HSIC_ESTIMATORS, "estimator", estimator)
+        biased = self.form == _native.HSIC_ESTIMATORS["biased"]
+        self.numbers = (("estimator", _native.ESTIMATORS["biased" if biased else "ustat"]),)
         self.kernel_z, self.sigma2_z = kernel_z, sigma2_z
         super().__init__(kernel_x, sigma2_x, normalize_x)
         self.kernel(_runtime.context(), "z")
-
-    def options(self, context):
-        options, keep = self._options(context, "xz")
-        options.estimator = _native.ESTIMATORS["biased" if self.form == _native.HSIC_ESTIMATORS["biased"] else "ustat"]
-        return options, keep
 
     def on_cuda(self, gpu, x, y, z, index, n, value, grad):
         kernels, keep = self.kernels(gpu.context, "xz")
@@ -267,13 +244,12 @@ class HscicPlan(Plan):
         if ridge is None:
             raise errors.ArgumentError("ridge is missing; give lambda in (K + lambda I), or mean=")
         self._batch = _batch_options(ridge)
+        self.numbers = (("ridge", self._batch.ridge),)
+        self.variables = "xyz" if mean is None else "x"
         self.kernel_y, self.kernel_z, self.sigma2_y, self.sigma2_z = kernel_y, kernel_z, sigma2_y, sigma2_z
         super().__init__(kernel_x, sigma2_x, normalize_x)
         if mean is None:
             self.kernels(_runtime.context(), "xyz")
-
-    def options(self, context):
-        return self._options(context, "xyz" if self.mean is None else "x", self._batch.ridge)
 
     def on_cuda(self, gpu, x, y, z, index, n, value, grad):
         library, context = _native.library(), gpu.context
@@ -306,6 +282,10 @@ class GcmPlan(Plan):
             if ridge is None:
                 raise errors.ArgumentError("ridge is missing; give lambda in (K + lambda I), or regression='linear'")
             self._gcm.batch = _batch_options(ridge)
+        self.variables = "y" if self.by_kernel else ""
+        self.numbers = tuple((f"gcm_{name}", getattr(self._gcm, name)) for name in ("regression", "combine", "sharpness"))
+        if self.by_kernel:
+            self.numbers += (("ridge", self._gcm.batch.ridge),)
         super().__init__()
         self._kernel_y(_runtime.context())
         if mean is not None:
@@ -313,12 +293,6 @@ class GcmPlan(Plan):
 
     def _kernel_y(self, context):
         return self.kernel(context, "y") if self.by_kernel else None
-
-    def options(self, context):
-        options, keep = self._options(context, "y" if self.by_kernel else "", self._gcm.batch.ridge if self.by_kernel else None)
-        options.gcm_regression, options.gcm_combine = self._gcm.regression, self._gcm.combine
-        options.gcm_sharpness = self._gcm.sharpness
-        return options, keep
 
     def on_cuda(self, gpu, x, y, z, index, n, value, grad):
         if self.mean is not None:

@@ -11,7 +11,7 @@ import ctypes
 import math
 import warnings
 import weakref
-from typing import Dict, Optional, Tuple
+from typing import Dict, Optional
 
 import torch
 from torch import Tensor
@@ -84,7 +84,7 @@ class Scaling:
         """Whether x changes, or the watchman looks at this batch."""
         return self.changes or (self._training() and self.watch.due())
 
-    def forward(self, x: Tensor) :
+    def forward(self, x: Tensor):
         """(x as the kernel sees it, the widths, how) of an x (n, columns) with contiguous rows."""
         training = self._training()
         how = self._steps if training else self._values
