@@ -257,6 +257,8 @@ null("y of t, 2 degrees", 400, kept=True)(two(np.tanh, lambda y: y / (1 + np.abs
 null("Cauchy y", 400, kept=True)(common(shared_log, lambda rng, n: rng.standard_cauchy((n, 1))))
 null("y rounded to halves", 300, kept=True)(
     two(lambda y: y**2 / 2, np.abs, lambda rng, n: np.round(2 * normal(rng, n)) / 2))
+null("weekdays of a date", 1000)(
+    common(lambda y: y % 7 >= 5, lambda rng, n: rng.integers(365, size=(n, 1)).astype(float), 0.5, 0.5))
 null("zero-inflated y", 500, kept=True)(
     common(lambda y: np.log1p(y) + (y > 0), lambda rng, n: np.exp(normal(rng, n)) * (rng.random((n, 1)) < 0.4)))
 null("counts given counts", 400, kept=True)(

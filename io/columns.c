@@ -119,7 +119,7 @@ static circe_status refuse_mixture(const io__column *column, const io_reading *r
                       file, name, (long long)rest->n, numbers ? "number" : "text", rest->n == 1 ? "" : "s",
                       (long long)rare->n, rare->n == 1 ? "" : "s", rare->n == 1 ? one : more,
                       cells_text(rare, cells, sizeof cells), rare->n == 1 ? "it" : "them", point_hint(column, reading),
-                      na_hint(&column->texts, na, sizeof na), name);
+                      na_hint(rare, na, sizeof na), name);
 }
 
 static circe_status refuse_likeness(const io__column *column, const io_reading *reading, const char *file,

@@ -68,6 +68,8 @@ circe_status io__text_begin(io__text *text, uint64_t bytes) {
             status = fill(text, 0, sizeof mark, mark);
         if (status != CIRCE_OK) return status;
         if (memcmp(mark, "\xef\xbb\xbf", sizeof mark) == 0) text->start = sizeof mark;
+        if (memcmp(mark, "\xff\xfe", 2) == 0 || memcmp(mark, "\xfe\xff", 2) == 0)
+            return circe_fail(CIRCE_ERR_FORMAT, "%s: the text is in UTF-16; save it in UTF-8", text->name);
     }
     return trim(text);
 }

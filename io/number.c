@@ -143,6 +143,33 @@ static bool is_overflow(const char *text) {
     return text[strspn(text, "+-.0123456789eE")] == '\0' && isinf(strtod(text, NULL));
 }
 
+/* How many bytes a space between thousands takes: a plain one, U+00A0, U+2009 or U+202F before three digits. */
+static size_t thousands_space(const char *text, size_t length) {
+    static const char *const spaces[] = {" ", "\xc2\xa0", "\xe2\x80\x89", "\xe2\x80\xaf"};
+    for (size_t i = 0; i < sizeof spaces / sizeof spaces[0]; i++) {
+        size_t bytes = strlen(spaces[i]), digits = 0;
+        if (length < bytes || memcmp(text, spaces[i], bytes) != 0) continue;
+        while (bytes + digits < length && text[bytes + digits] >= '0' && text[bytes + digits] <= '9') digits++;
+        return digits == 3 ? bytes : 0;
+    }
+    return 0;
+}
+
+/* Leaves out a sign of dollar, pound, yen or euro before or after the number. */
+static void cut_currency(const char **text, size_t *length) {
+    static const char *const signs[] = {"$", "\xc2\xa3", "\xc2\xa5", "\xe2\x82\xac"};
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+        size_t bytes = strlen(signs[i]);
+        if (*length <= bytes) continue;
+        bool before = memcmp(*text, signs[i], bytes) == 0;
+        if (!before && memcmp(*text + *length - bytes, signs[i], bytes) != 0) continue;
+        *text += before ? bytes : 0;
+        *length -= bytes;
+    }
+    while (*length > 0 && **text == ' ') ++*text, --*length;
+    while (*length > 0 && (*text)[*length - 1] == ' ') --*length;
+}
+
 io__likeness io__looks_like_number(const char *text, size_t length, char point) {
     char copy[64], *to = copy;
     double value;
@@ -153,8 +180,16 @@ io__likeness io__looks_like_number(const char *text, size_t length, char point) 
     if (io__number(text, length, point == ',' ? '.' : ',', &value)) return IO__OTHER_POINT;
     size_t minus = foreign_minus(text, length);
     if (minus > 0) *to++ = '-';
-    for (size_t i = minus; i < length; i++) {
+    text += minus;
+    length -= minus;
+    cut_currency(&text, &length);
+    for (size_t i = 0; i < length; i++) {
         bool last = i + 1 == length;
+        size_t space = i > 0 ? thousands_space(text + i, length - i) : 0;
+        if (space > 0) {
+            i += space - 1;
+            continue;
+        }
         if (text[i] == '_' || text[i] == '\'' || text[i] == ',' || (text[i] == '%' && last)) continue;
         *to++ = (char)(text[i] == 'd' || text[i] == 'D' ? 'e' : text[i]);
     }

@@ -159,10 +159,28 @@ static circe_status bind_widths(circe_context *context, const kernel_choice *cho
     return status;
 }
 
+/* Every kernel but delta reads the codes of categories, whose order means nothing. */
+static void note_codes(const circe_kernel *kernel, const input *in, notes *warnings) {
+    circe_kernel_factor factor;
+    for (int64_t f = 0; f < circe_kernel_n_factors(kernel); f++) {
+        if (circe_kernel_get_factor(kernel, f, &factor) != CIRCE_OK) return;
+        int64_t end = factor.n_cols < 0 ? in->values.cols : factor.first_col + factor.n_cols;
+        for (int64_t c = factor.first_col; factor.kind != CIRCE_KERNEL_DELTA && c < end; c++) {
+            int64_t n = input_n_categories(in, c);
+            if (n > 2)
+                notes_add(warnings,
+                          "--kernel-%s %s takes the %" PRId64 " categories of column %" PRId64
+                          " of %s as the numbers 0, 1, 2, ..., in an order that means nothing; use delta there",
+                          variable_label(in->of), circe_kernel_text(kernel), n, c, input_source(in));
+        }
+    }
+}
+
 circe_status kernel_make(circe_context *context, const kernel_choice *choice, const input *in, width_rule rule,
                          notes *warnings, circe_kernel **kernel) {
     *kernel = NULL;
     circe_status status = parse_kernel(context, choice->kernel, in, kernel);
+    if (status == CIRCE_OK) note_codes(*kernel, in, warnings);
     if (status == CIRCE_OK) status = bind_widths(context, choice, in, rule, warnings, *kernel);
     if (status != CIRCE_OK) {
         circe_kernel_destroy(*kernel);

@@ -12,6 +12,8 @@
 #include "core/core.h"
 #include "io/quantile.h"
 
+enum { LEAST_ROWS = 20 };
+
 /* Takes the values sorted from the suspected end inwards. Returns how many rows have the end value; 0: it is not
  * suspect. */
 static int64_t suspect(const double *sorted, int64_t n, int64_t step, double quartile, double range) {
@@ -32,10 +34,13 @@ static double beyond_digits(const double *sorted, int64_t n) {
     return 0.0;
 }
 
+static char *column_name(const input *in, int64_t c) {
+    return in->described->names != NULL ? small_format("'%s'", in->described->names[c]) : small_format("%" PRId64, c);
+}
+
 static void note_column(const input *in, int64_t c, const double *sorted, int64_t n, notes *warnings) {
     double low = quantile_at(sorted, n, 0.25), high = quantile_at(sorted, n, 0.75), close = beyond_digits(sorted, n);
-    OWNED char *name =
-        in->described->names != NULL ? small_format("'%s'", in->described->names[c]) : small_format("%" PRId64, c);
+    OWNED char *name = column_name(in, c);
     if (close != 0.0)
         notes_add(warnings,
                   "column %s of %s has values near %.17g that differ by less than float64 can tell apart, and are "
@@ -53,13 +58,27 @@ static void note_column(const input *in, int64_t c, const double *sorted, int64_
     }
 }
 
+/* Names, dates and amounts with a unit are categories to the reader, and no two rows are alike in them. */
+static void note_texts(const input *in, int64_t c, notes *warnings) {
+    int64_t rows = in->values.rows, texts = input_n_categories(in, c);
+    if (texts <= rows / 2) return;
+    OWNED char *name = column_name(in, c);
+    notes_add(warnings,
+              "column %s of %s has %" PRId64 " categories in %" PRId64
+              " rows: nothing can be learned from a column in which hardly any rows are alike; leave it out, or if its "
+              "cells stand for numbers, write them as 1234.5",
+              name, input_source(in), texts, rows);
+}
+
 void sentinels_note(const input *const *group, int n, notes *warnings) {
-    enum { LEAST_ROWS = 20 };
     for (int k = 0; k < n; k++) {
         const circe_mat *m = &group[k]->values;
         OWNED double *sorted = m->rows >= LEAST_ROWS ? malloc((size_t)m->rows * sizeof *sorted) : NULL;
         for (int64_t c = 0; sorted != NULL && c < m->cols; c++) {
-            if (input_n_categories(group[k], c) > 0) continue;
+            if (input_n_categories(group[k], c) > 0) {
+                note_texts(group[k], c, warnings);
+                continue;
+            }
             for (int64_t i = 0; i < m->rows; i++) sorted[i] = circe__at(m, i, c);
             quantile_sort(sorted, m->rows);
             note_column(group[k], c, sorted, m->rows, warnings);

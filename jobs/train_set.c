@@ -169,7 +169,7 @@ static circe_status check_weights(const training_set *set) {
             return circe_fail(CIRCE_ERR_VALUE,
                               "--row-weights: column '%s' contains %g in row %" PRId64
                               "; weights must be at least 0 and at most %.2g",
-                              column_name(table, col), weight, i + 1, (double)FLT_MAX);
+                              column_name(table, col), weight, i, (double)FLT_MAX);
     }
     return CIRCE_OK;
 }

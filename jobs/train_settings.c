@@ -2,8 +2,10 @@
  * nothing. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/owned.h"
 #include "base/small.h"
 #include "jobs/sentinels.h"
 #include "jobs/training.h"
@@ -71,18 +73,41 @@ static void note_without_regularizer(training_job *job) {
         notes_add(&job->warnings, "--tolerance was ignored: --gamma is given");
 }
 
-/* A text that is different in most rows, such as a name, is one input per row: the network learns the rows by heart. */
-static void note_identifiers(training_job *job) {
-    const training_role *features = &job->set->features;
-    int64_t rows = job->set->table.in.values.rows;
-    for (int64_t c = 0; c < features->n; c++) {
-        int64_t texts = column_n_categories(&job->set->table, features->cols[c]);
-        if (texts > rows / 2)
-            notes_add(&job->warnings,
-                      "--features: column '%s' has %" PRId64 " different texts in %" PRId64
-                      " rows: from names and numbers of rows the network only learns these rows by heart; leave it out",
-                      training_column(job->set, features, c), texts, rows);
+/* A number with two values, such as 1 and 2, may be meant as two classes. */
+static void note_two_values(training_job *job) {
+    const training_set *set = job->set;
+    int64_t n = set->table.in.values.rows, col = set->target.cols[0];
+    double one = column_value(&set->table, 0, col), other = one;
+    for (int64_t i = 1; i < n; i++) {
+        double value = column_value(&set->table, i, col);
+        if (value == one || value == other) continue;
+        if (other != one) return;
+        other = value;
     }
+    if (other != one && one == floor(one) && other == floor(other))
+        notes_add(&job->warnings,
+                  "the target '%s' has two values, %g and %g, and is predicted as a number; --task classification "
+                  "predicts which of them it is",
+                  training_column(set, &set->target, 0), fmin(one, other), fmax(one, other));
+}
+
+/* With few rows of a class, none may be left for training, or none to see whether it was learned. */
+static void note_rare_classes(training_job *job) {
+    enum { FEW = 10 };
+    const training_set *set = job->set;
+    int64_t n = set->table.in.values.rows, rare = 0, rarest = 0;
+    OWNED int64_t *rows = calloc((size_t)set->classes.n, sizeof *rows);
+    for (int64_t i = 0; rows != NULL && i < n; i++) rows[(int64_t)training_class_of(set, i)]++;
+    for (int64_t k = 0; rows != NULL && k < set->classes.n; k++) {
+        rare += rows[k] < FEW;
+        if (rows[k] < rows[rarest]) rarest = k;
+    }
+    if (rare > 0)
+        notes_add(&job->warnings,
+                  "the target '%s' has %" PRId64 " class%s of fewer than %d rows; the rarest, '%s', has %" PRId64
+                  ": so few can hardly be learned, and the report says little about them",
+                  training_column(set, &set->target, 0), rare, rare == 1 ? "" : "es", FEW, set->classes.names[rarest],
+                  rows[rarest]);
 }
 
 void training_note_unused(training_job *job) {
@@ -108,8 +133,11 @@ void training_note_unused(training_job *job) {
         notes_add(&job->warnings,
                   "the target '%s' is 0 or 1 and is treated as two classes; --task regression predicts a number",
                   training_column(job->set, &job->set->target, 0));
+    if (job->set->loss == TRAIN_CROSS_ENTROPY)
+        note_rare_classes(job);
+    else if (job->options->task == NULL && job->set->target.n == 1)
+        note_two_values(job);
     sentinels_note(group, 1, &job->warnings);
-    note_identifiers(job);
     if (job->set->dropped > 0)
         notes_add(&job->warnings, "left out %" PRId64 " row%s with missing cells", job->set->dropped,
                   job->set->dropped == 1 ? "" : "s");

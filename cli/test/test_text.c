@@ -45,6 +45,8 @@ static void text_regressions(const circe_test_result *r) {
     if (isfinite(r->misfit))
         printf("  %-18s  %12.2f   standard deviations: the shift that the errors of both could cause\n", "misfit",
                r->misfit);
+    if (isfinite(r->within_p))
+        printf("  %-18s  %12.3g   p-value with rows permuted within equal y\n", "equal y", r->within_p);
 }
 
 static void text_kernel_row(const char *name, const char *kernel) {

@@ -201,6 +201,10 @@ typedef struct circe_test_result {
     /* About how many standard deviations the errors of the two regressions could move the statistic. Estimated from
      * their degrees of freedom and from the similarity of the two fits. NaN: not checked. */
     double misfit;
+    /* If the test rejects, and many rows have the same y as others: the p-value with rows permuted within equal y,
+     * which is right whatever the regressions miss, and the share of the rows' degrees of freedom that it sees. NaN and
+     * 0: not computed. */
+    double within_p, within_share;
     /* If x and z have columns with few values, or with one that most rows share: the number of rows in which their
      * rarest values are expected to meet. Below 5, the test says little about them. NaN for other columns. */
     double expected_count;

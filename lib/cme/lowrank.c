@@ -8,7 +8,10 @@
  * Leave-one-out (the paper's theorem) for every ridge at once: with q_i = V f_y(y_i),
  *
  *     A_ii = sum_k q_ik^2 / (s_k + ridge),    residual_i = f_z(z_i) - G' diag(1/(s+ridge)) q_i,
- *     error = mean_i (|residual_i|^2 + left-out part of z_i) / (1 - A_ii)^2.
+ *     error = mean_i |residual_i|^2 / (1 - A_ii)^2 + left-out part of z_i.
+ *
+ * What the features leave out of z_i is not divided: of psi(z_i) - sum_j A_ij psi(z_j) it has the share 1 - A_ii, and
+ * no other row predicts it. Where a row has no neighbours, 1 - A_ii is ridge / (k(y, y) + ridge), as small as can be.
  *
  * With weights w_i (of mean 1), rows of both features are multiplied by their roots, so that S and G are weighted sums,
  * A_ii has a factor w_i, and error is the weighted mean: leaving a row out leaves out all of its weight.
@@ -325,7 +328,7 @@ static void visit_errors(const pass *p, const worker *w, sums *to, int64_t first
     for (int64_t i = 0; i < n; i++)
         for (int64_t l = 0; l < p->n_ridge; l++) {
             const double *mean = w->means + i * wide + l * rz, *q = w->Q + i * ry, *inverse = p->inverse + l * ry;
-            double leverage = 0.0, square = w->residual[i];
+            double leverage = 0.0, square = 0.0;
 #pragma omp simd reduction(+ : leverage)
             for (int64_t k = 0; k < ry; k++) leverage += q[k] * q[k] * inverse[k];
 #pragma omp simd reduction(+ : square)
@@ -335,7 +338,7 @@ static void visit_errors(const pass *p, const worker *w, sums *to, int64_t first
             }
             double weight = holdout->root != NULL ? holdout->root[first + i] * holdout->root[first + i] : 1.0;
             leverage *= weight;
-            to->error[l] += weight * square / ((1.0 - leverage) * (1.0 - leverage));
+            to->error[l] += weight * (square / ((1.0 - leverage) * (1.0 - leverage)) + w->residual[i]);
         }
 }
 

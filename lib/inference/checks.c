@@ -438,6 +438,17 @@ static void judge_misfit(const circe_test_result *t, double alpha, reasons *r) {
            t->x.degrees, t->z.degrees, t->misfit);
 }
 
+/* A dependence of which the test sees only the share s of the degrees of freedom has about the p-value p^s there. */
+static void judge_within(const circe_test_result *t, double alpha, reasons *r) {
+    if (isnan(t->within_p)) return;
+    if (t->within_p > fmax(2.0 * alpha, pow(t->p_value, 0.5 * t->within_share)))
+        object(
+            r, t->p_value < alpha / 50.0 ? CIRCE_TRUST_POOR : CIRCE_TRUST_DOUBTFUL,
+            "rows of equal y show no such dependence (p = %.2g), so the regressions may miss something of y, and the "
+            "p-value may be too small",
+            t->within_p);
+}
+
 /* Too many degrees of freedom, or features of y that were left out and would have been used. */
 static void judge_features(const circe_test_result *t, reasons *r) {
     const circe_test_regression *sides[] = {&t->x, &t->z};
@@ -504,6 +515,7 @@ void circe__verdict(const circe__data *data, circe_test_result *t) {
         data->options.alpha) { /* a misfit makes p-values too small: nothing to object to in a large one */
         judge_checks(t, &r);
         judge_misfit(t, data->options.alpha, &r);
+        judge_within(t, data->options.alpha, &r);
         judge_features(t, &r);
         judge_classes(data, t, &r);
     }

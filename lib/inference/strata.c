@@ -11,10 +11,15 @@
  *
  * If y has numbers, with or without classes, and x and z have classes so rare that fewer than five rows are expected to
  * have both, no limit theorem supports the other nulls. Then residuals of z are also permuted within y's classes, and
- * the larger p-value counts. */
+ * the larger p-value counts.
+ *
+ * If y has numbers, and many rows share theirs with others (ages, dates, scores), a rejection is compared with what
+ * permutations within equal y show. These are right whatever the regressions miss, but see only the share of the rows'
+ * degrees of freedom that lies within equal y. */
 #include <math.h>
 #include <string.h>
 
+#include "core/sort.h"
 #include "inference/inference_parts.h"
 
 /* The tested rows, value of y by value. */
@@ -70,25 +75,69 @@ static int64_t number_values(const circe__data *data, const bool *used, int64_t 
     return k;
 }
 
+/* Strata of the rows whose value is of[i] < k; `place` (k) is scratch. */
+static circe_status gather(const circe__data *data, int64_t k, const int64_t *of, int64_t *place, strata *s) {
+    int64_t n = data->n;
+    *s = (strata){.k = k,
+                  .rows = circe__alloc(data->context, n, sizeof *s->rows),
+                  .start = circe__calloc(data->context, n + 1, sizeof *s->start)};
+    if (s->rows == NULL || s->start == NULL) return CIRCE_ERR_MEMORY;
+    for (int64_t i = 0; i < n; i++) s->start[of[i] + 1]++;
+    for (int64_t v = 0; v < k; v++) s->start[v + 1] += s->start[v];
+    memcpy(place, s->start, (size_t)k * sizeof *place);
+    for (int64_t i = 0; i < n; i++) s->rows[place[of[i]]++] = i;
+    return CIRCE_OK;
+}
+
 static circe_status strata_make(const circe__data *data, strata *s) {
     const circe_context *context = data->context;
     int64_t n = data->n, *of = circe__alloc(context, n, sizeof *of), *first = circe__alloc(context, n, sizeof *first);
-    *s = (strata){.rows = circe__alloc(context, n, sizeof *s->rows),
-                  .start = circe__calloc(context, n + 1, sizeof *s->start)};
     bool *used = circe__calloc(context, data->y.dim + 1, sizeof *used);
-    bool memory = of != NULL && first != NULL && used != NULL && s->rows != NULL && s->start != NULL;
-    if (memory) {
+    circe_status status = of == NULL || first == NULL || used == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) {
         for (int64_t c = 0; c < data->y.dim; c++) used[c] = is_class(data, c);
-        s->k = number_values(data, used, of, first);
-        for (int64_t i = 0; i < n; i++) s->start[of[i] + 1]++;
-        for (int64_t v = 0; v < s->k; v++) s->start[v + 1] += s->start[v];
-        memcpy(first, s->start, (size_t)s->k * sizeof *first);
-        for (int64_t i = 0; i < n; i++) s->rows[first[of[i]]++] = i;
+        int64_t k = number_values(data, used, of, first);
+        status = gather(data, k, of, first, s);
     }
     circe__free(context, used);
     circe__free(context, of);
     circe__free(context, first);
-    return memory ? CIRCE_OK : CIRCE_ERR_MEMORY;
+    return status;
+}
+
+/* of[i] := the place of row i's y among the different ones, column after column; returns their number. */
+static int64_t number_rows(const circe__data *data, circe__entry *entry, int64_t *of) {
+    const int64_t n = data->n, d = data->y.dim;
+    int64_t k = 1, *column = of + n;
+    memset(of, 0, (size_t)n * sizeof *of);
+    for (int64_t step = 0; step < 2 * d; step++) {
+        const bool numbers = step % 2 == 0; /* places in the column, then of both */
+        for (int64_t i = 0; i < n; i++)
+            entry[i] = (circe__entry){numbers ? data->y.points[i * d + step / 2] : (double)(of[i] * n + column[i]), i};
+        circe__sort_entries(entry, entry + n, n);
+        k = 0;
+        for (int64_t i = 0; i < n; i++) {
+            if (i > 0 && entry[i].value != entry[i - 1].value) k++;
+            (numbers ? column : of)[entry[i].row] = k;
+        }
+        k++;
+    }
+    return k;
+}
+
+/* Strata of rows with the same y. */
+static circe_status equal_rows(const circe__data *data, strata *s) {
+    const circe_context *context = data->context;
+    int64_t n = data->n, *of = circe__alloc(context, 2 * n, sizeof *of);
+    circe__entry *entry = circe__alloc(context, 2 * n, sizeof *entry);
+    circe_status status = of == NULL || entry == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) {
+        int64_t k = number_rows(data, entry, of);
+        status = gather(data, k, of, of + n, s);
+    }
+    circe__free(context, of);
+    circe__free(context, entry);
+    return status;
 }
 
 /* 1 / (|left_a| |right_b|), which no order changes; 0 if a column is mere rounding. */
@@ -181,18 +230,17 @@ static void report(double value, const permuting *w, circe_test_result *result) 
         result->p_value = fmin(result->p_value, circe__clip_p(circe__moment_tail(mean, sd * sd, value)));
 }
 
-static circe_status permute_rows(const circe__data *data, const circe__pair *pair, bool largest,
+static circe_status permute_rows(const circe__data *data, const circe__pair *pair, const strata *of, bool largest,
                                  circe_test_result *result) {
     const circe_context *context = data->context;
     int64_t draws = data->options.draws, size = pair->p * pair->q, p = pair->p, q = pair->q;
-    permuting w = {.data = data, .pair = pair, .draws = draws};
+    permuting w = {.data = data, .pair = pair, .s = *of, .draws = draws};
     w.parts = circe__max(1, circe__min(context->threads, draws));
     w.each = pair->n * q + size + 1;
     w.scratch = circe__alloc(context, w.parts * w.each + size + 1, sizeof *w.scratch);
     w.orders = circe__alloc(context, w.parts * data->n, sizeof *w.orders);
     w.null = circe__calloc(context, draws, sizeof *w.null);
-    circe_status status = strata_make(data, &w.s);
-    if (w.scratch == NULL || w.orders == NULL || w.null == NULL) status = CIRCE_ERR_MEMORY;
+    circe_status status = w.scratch == NULL || w.orders == NULL || w.null == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) {
         double value = 0.0, *inverse = w.scratch + w.parts * w.each;
         if (largest) inverse_sizes(pair, inverse);
@@ -205,7 +253,6 @@ static circe_status permute_rows(const circe__data *data, const circe__pair *pai
         }
         report(value, &w, result);
     }
-    strata_free(context, &w.s);
     circe__free(context, w.scratch);
     circe__free(context, w.orders);
     circe__free(context, w.null);
@@ -213,11 +260,12 @@ static circe_status permute_rows(const circe__data *data, const circe__pair *pai
 }
 
 /* On the host, wherever the rows are. */
-static circe_status permute(const circe__data *data, const circe__pair *pair, bool largest, circe_test_result *result) {
+static circe_status permute(const circe__data *data, const circe__pair *pair, const strata *of, bool largest,
+                            circe_test_result *result) {
     circe__pair host = {0};
-    if (pair->left.device == NULL) return permute_rows(data, pair, largest, result);
+    if (pair->left.device == NULL) return permute_rows(data, pair, of, largest, result);
     circe_status status = circe__pair_to_host(data, pair, &host);
-    if (status == CIRCE_OK) status = permute_rows(data, &host, largest, result);
+    if (status == CIRCE_OK) status = permute_rows(data, &host, of, largest, result);
     circe__pair_free(data->context, &host);
     return status;
 }
@@ -229,7 +277,11 @@ circe_status circe__permute_within_y(const circe__data *data, const circe__pair 
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
                           "the null permutation shuffles rows of equal y: y must have at most 256 values with 20 rows "
                           "each, and neither weights nor a split are possible");
-    return permute(data, pair, largest, result);
+    strata classes = {0};
+    circe_status status = strata_make(data, &classes);
+    if (status == CIRCE_OK) status = permute(data, pair, &classes, largest, result);
+    strata_free(data->context, &classes);
+    return status;
 }
 
 /* ---- rare classes of x and z ------------------------------------------------------------------------------------- */
@@ -285,14 +337,19 @@ void circe__count_classes(const circe__data *data, circe_test_result *result) {
     result->expected_count = expected_to_meet(data, true);
 }
 
+/* Whether rows may be permuted beside the test's own null, `draws` times in reasonable time. */
+static bool may_compare(const circe__data *data, int64_t draws, int64_t p, int64_t q) {
+    const double most = 4e9; /* operations */
+    double work = 2.0 * (double)draws * (double)data->n * (double)(p + 1) * (double)(q + 1);
+    return !data->by_value && work <= most && data->options.weights == NULL && data->n == data->total &&
+           data->options.mean != CIRCE_MEAN_SPLIT && data->dependence == NULL;
+}
+
 /* Whether residuals of z may be permuted where x and z have rare classes. */
 static bool may_permute_residuals(const circe__data *data, const circe_test_result *result, int64_t p, int64_t q) {
-    const double most = 4e9; /* operations */
-    double work = 2.0 * (double)data->options.draws * (double)data->n * (double)(p + 1) * (double)(q + 1);
     bool has = data->options.method != CIRCE_TEST_SPLITKCI && data->options.method != CIRCE_TEST_PCM;
-    return has && result->expected_count < few && !data->by_value && work <= most &&
-           data->options.null == CIRCE_NULL_AUTO && data->options.weights == NULL && data->n == data->total &&
-           data->options.mean != CIRCE_MEAN_SPLIT && data->dependence == NULL;
+    return has && result->expected_count < few && data->options.null == CIRCE_NULL_AUTO &&
+           may_compare(data, data->options.draws, p, q);
 }
 
 bool circe__too_rare(const circe__data *data, const circe_test_result *result) {
@@ -300,14 +357,42 @@ bool circe__too_rare(const circe__data *data, const circe_test_result *result) {
            expected_to_meet(data, false) < few && !may_permute_residuals(data, result, result->rank_x, result->rank_z);
 }
 
+/* result->within_p of a test that rejects, if much is left to see within equal y. */
+static circe_status compare_within_y(const circe__data *data, const circe__pair *residual, bool largest,
+                                     circe_test_result *result) {
+    enum { DRAWS = 200 };
+    const double least = 0.3; /* of the degrees of freedom */
+    circe__data quick = *data;
+    circe_test_result within = *result;
+    strata equal = {0};
+    quick.options.draws = DRAWS;
+    if (data->options.skip_checks || result->p_value > data->options.alpha || data->y.dim == 0 ||
+        !may_compare(data, DRAWS, residual->p, residual->q))
+        return CIRCE_OK;
+    circe_status status = equal_rows(data, &equal);
+    double share = 1.0 - (double)equal.k / (double)data->n;
+    if (status == CIRCE_OK && share >= least) {
+        status = permute(&quick, residual, &equal, largest, &within);
+        result->within_p = within.p_value;
+        result->within_share = share;
+    }
+    strata_free(data->context, &equal);
+    return status;
+}
+
 circe_status circe__permute_residuals(const circe__data *data, const circe__pair *pair, bool largest,
                                       circe_test_result *result) {
     circe_test_result permuted = *result;
     circe__pair residual = *pair;
-    if (!may_permute_residuals(data, result, pair->p, pair->q) || pair->p * pair->q == 0 || pair->n != data->n)
-        return CIRCE_OK;
+    strata classes = {0};
+    circe_status status = CIRCE_OK;
+    if (pair->p * pair->q == 0 || pair->n != data->n) return CIRCE_OK;
     residual.right = pair->noise;
-    circe_status status = permute(data, &residual, largest, &permuted);
-    if (status == CIRCE_OK) result->p_value = fmax(result->p_value, permuted.p_value);
-    return status;
+    if (may_permute_residuals(data, result, pair->p, pair->q)) {
+        status = strata_make(data, &classes);
+        if (status == CIRCE_OK) status = permute(data, &residual, &classes, largest, &permuted);
+        if (status == CIRCE_OK) result->p_value = fmax(result->p_value, permuted.p_value);
+        strata_free(data->context, &classes);
+    }
+    return status == CIRCE_OK ? compare_within_y(data, &residual, largest, result) : status;
 }

@@ -95,6 +95,7 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
                                   .robust_p = NAN,
                                   .mid_p = NAN,
                                   .misfit = NAN,
+                                  .within_p = NAN,
                                   .expected_count = NAN};
     circe__count_classes(data, result);
     circe_status status = describe_kernel(&data->x, result->kernel_x);

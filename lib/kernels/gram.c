@@ -31,7 +31,8 @@ circe_status circe_gram(circe_context *context, const circe_kernel *kernel, cons
                           (long long)out->rows, (long long)out->cols);
     if (a->dtype != b->dtype || a->dtype != out->dtype)
         return circe_fail(CIRCE_ERR_ARGUMENT, "a, b and out must have the same dtype");
-    status = circe__resolve(context, kernel, a->cols, "a and b", &factors);
+    status = circe__check_widths(kernel, out->dtype, "a and b");
+    if (status == CIRCE_OK) status = circe__resolve(context, kernel, a->cols, "a and b", &factors);
     if (status != CIRCE_OK) return status;
     scratch = circe__alloc(context, (int64_t)circe__gram_bytes(context, out->dtype, b->rows, b->cols), 1);
     if (scratch == NULL) {

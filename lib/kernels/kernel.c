@@ -1,4 +1,5 @@
 /* Kernel objects: a list of factors. */
+#include <float.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -200,6 +201,21 @@ static circe_status check_bound(const circe_kernel *kernel, const char *name) {
     if (circe_kernel_n_free(kernel) == 0) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_ARGUMENT, "the kernel of %s (%s) has no width yet; bind its sigma2 first", name,
                       circe_kernel_text(kernel));
+}
+
+/* A millionth of a squared width must be a normal number, and a hundred times it finite. */
+circe_status circe__check_widths(const circe_kernel *kernel, circe_dtype dtype, const char *name) {
+    const double least = (double)FLT_MIN * 1e6, most = (double)FLT_MAX * 1e-2;
+    for (int64_t f = 0; kernel != NULL && dtype == CIRCE_FLOAT32 && f < kernel->n_factors; f++) {
+        const circe_kernel_factor *factor = &kernel->factors[f];
+        if (!circe__has_width(factor->kind) || is_free(factor)) continue;
+        if (factor->sigma2 < least || factor->sigma2 > most)
+            return circe_fail(CIRCE_ERR_VALUE,
+                              "the kernel of %s (%s) has a sigma2 outside of %.0e to %.0e: float32 cannot hold such "
+                              "squared distances; work in float64, or change the units of %s",
+                              name, circe_kernel_text(kernel), least, most, name);
+    }
+    return CIRCE_OK;
 }
 
 circe_status circe__resolve(const circe_context *context, const circe_kernel *kernel, int64_t cols, const char *name,

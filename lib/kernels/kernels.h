@@ -36,6 +36,10 @@ circe_status circe__resolve_joint(circe_workspace *workspace, const circe_kernel
                                   const char *name_a, const circe_kernel *kernel_b, int64_t cols_b, const char *name_b,
                                   circe__factors *joint);
 
+/* Refuses a kernel with a width whose square the loops of this dtype cannot hold: in float32, squared distances of
+ * 1e-40 are 0 and those of 1e40 infinite, whatever the units of the points. */
+circe_status circe__check_widths(const circe_kernel *kernel, circe_dtype dtype, const char *name);
+
 /* k(p, p) of one point and k(p, q) of two (float64), where a Gram block would be too much. */
 double circe__kernel_diagonal(circe__factors kernel, const double *point);
 CIRCE_ROOMS double circe__kernel_value(circe__factors kernel, const double *p, const double *q);

@@ -198,6 +198,8 @@ static circe_status measure_rows(circe_workspace *workspace, const circe_kernel 
     circe_status status = grad == NULL ? CIRCE_OK : circe__check_output(grad, n, x->cols, x->dtype, "grad");
     if (status == CIRCE_OK)
         status = circe__resolve_pair(workspace, kernel_y, y->cols, "y", kernel_x, x->cols, "x", pair);
+    if (status == CIRCE_OK) status = circe__check_widths(kernel_y, x->dtype, "y");
+    if (status == CIRCE_OK) status = circe__check_widths(kernel_x, x->dtype, "x");
     if (status != CIRCE_OK) return status;
     circe__measured measured = {.kernel_y = pair[0],
                                 .kernel_x = pair[1],

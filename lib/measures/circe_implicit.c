@@ -82,6 +82,7 @@ static circe_status multiply_by_kernel(circe_workspace *workspace, const circe_k
         circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)circe__gram_bytes(context, dtype, n, y->cols), 1);
     if (K == NULL || scratch == NULL) return CIRCE_ERR_MEMORY;
     circe_status status = circe__resolve_into(workspace, kernel, y->cols, "y", &factors);
+    if (status == CIRCE_OK) status = circe__check_widths(kernel, dtype, "y");
     if (status != CIRCE_OK) return status;
     circe_mat gram = circe__mat(K, n, n, dtype);
     circe__gram(context, (circe__factors){factors, circe_kernel_n_factors(kernel)}, y, y, &gram, scratch);

@@ -87,6 +87,7 @@ circe_status circe__contract(circe_workspace *workspace, const circe_kernel *ker
     if (value == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "value must not be NULL");
     circe_status status = grad == NULL ? CIRCE_OK : circe__check_output(grad, x->rows, x->cols, x->dtype, "grad");
     if (status == CIRCE_OK) status = circe__resolve_into(workspace, kernel_x, x->cols, "x", &factors);
+    if (status == CIRCE_OK) status = circe__check_widths(kernel_x, x->dtype, "x");
     if (status != CIRCE_OK) return status;
     circe__factors kernel = {factors, circe_kernel_n_factors(kernel_x)};
     size_t bytes = loops->contract_bytes(kernel, x->rows, x->cols, grad != NULL, context->threads);

@@ -53,6 +53,7 @@ circe_status circe__product_update(circe_workspace *workspace, const circe_kerne
     circe_kernel_factor *factors = NULL;
     circe_mat own_points, own_zeta;
     circe_status status = circe__resolve_into(workspace, kernel, points->cols, name, &factors);
+    if (status == CIRCE_OK) status = circe__check_widths(kernel, Q->dtype, name);
     if (status == CIRCE_OK)
         status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_A, kernel, points, Q->dtype, &own_points);
     if (status == CIRCE_OK) status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_B, NULL, zeta, Q->dtype, &own_zeta);

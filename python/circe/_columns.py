@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Callable, List, Optional, Sequence, Tuple
@@ -18,6 +19,7 @@ import numpy as np
 from . import errors
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_CURRENCY = re.compile("^[$\u00a3\u00a5\u20ac] *| *[$\u00a3\u00a5\u20ac]$")
 _HEXADECIMAL = re.compile(r"[+-]?0[xX][0-9a-fA-F.pP+-]+", re.ASCII)
 _MISSING = {"", "?", "na", "n/a", "nan", "-nan", "null"}
 _FEW = 3
@@ -54,12 +56,13 @@ def float_of(cell, place: str, row: int) -> float:
 
 
 def looks_like_number(text: str) -> bool:
-    """It is a number that is written in another way: 1,5 or 5% or 1_000 or 0x10."""
+    """It is a number that is written in another way: 1,5 or 5% or 1_000 or 0x10 or $5 or 12 000."""
     plain = text.lower()
     if plain.lstrip("+-") in ("inf", "infinity") or _HEXADECIMAL.fullmatch(text):
         return True
     plain = re.sub("^[\u2010-\u2015\u2212]", "-", plain).replace("_", "").replace("'", "").replace("d", "e")
-    plain = plain[:-1] if plain.endswith("%") else plain
+    plain = plain[:-1] if plain.endswith("%") else _CURRENCY.sub("", plain)
+    plain = re.sub("(?<=.)[ \u00a0\u2009\u202f](?=[0-9]{3}(?![0-9]))", "", plain)  # between thousands
     return any(_NUMBER.fullmatch(plain.replace(",", point)) is not None for point in (".", ""))
 
 
@@ -187,9 +190,24 @@ def described(**arrays) -> Tuple[dict, ...]:
                  for label, texts in zip(array.labels, array.categories) if texts is not None)
 
 
+def _note_codes(kernel, array):
+    """Every kernel but delta reads the codes of categories, whose order means nothing."""
+    for factor in str(kernel).split("*"):
+        columns, _, form = factor.rpartition(":")
+        first, _, last = columns.partition("-")
+        covered = range(int(first), int(last or first) + 1) if first.strip().isdigit() else range(len(array.categories))
+        for c, texts in enumerate(array.categories):
+            if texts is not None and len(texts) > 2 and c in covered and form.strip() != "delta":
+                warnings.warn(f"the kernel {kernel} takes the {len(texts)} categories of column {array.labels[c]} as the "
+                              "numbers 0, 1, 2, ..., in an order that means nothing; use delta there", stacklevel=5)
+
+
 def kernel_of(kernel, array):
     """The kernel that was asked for; where none was, delta on categories and one gaussian over each run of other columns."""
-    if not isinstance(array, Coded) or kernel != "gaussian":
+    if not isinstance(array, Coded):
+        return kernel
+    if kernel != "gaussian":
+        _note_codes(kernel, array)
         return kernel
     kinds = ["gaussian" if texts is None else "delta" for texts in array.categories]
     starts = [c for c, kind in enumerate(kinds) if c == 0 or kind != kinds[c - 1]]

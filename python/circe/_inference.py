@@ -37,7 +37,8 @@ class TestResult(Record):
 
     `x` and `z` describe the regressions on y (None if the method has none): ridge, loo_error, degrees, remaining,
     check_p... `effective_rows`: the number of rows that effectively determine the statistic or, if fewer, a column. If
-    they are few, `robust_p` is the p-value on normal scores (NaN: not needed). `blocks`: with groups or time, the number of
+    they are few, `robust_p` is the p-value on normal scores (NaN: not needed). `within_p`: if the test rejects and many
+    rows have the same y as others, the p-value with rows permuted within equal y. `blocks`: with groups or time, the number of
     groups or blocks, and `block_length` how many times a block has. `columns`: the columns read as categories.
     """
 
@@ -71,6 +72,8 @@ class TestResult(Record):
     robust_p: float = float("nan")
     mid_p: float = float("nan")
     misfit: float = float("nan")
+    within_p: float = float("nan")
+    within_share: float = 0.0
     expected_count: float = float("nan")
     blocks: int = 0
     block_length: float = 0.0

@@ -159,8 +159,8 @@ class TestResult(ctypes.Structure):
                 ("rank_x", c_int64), ("rank_z", c_int64), ("left_out_x", c_double), ("left_out_z", c_double),
                 ("kernel_x", c_char * 192), ("kernel_y", c_char * 192), ("kernel_z", c_char * 192), ("trust", c_int),
                 ("verdict", c_char * 640), ("effective_rows", c_double), ("robust_p", c_double), ("mid_p", c_double),
-                ("misfit", c_double), ("expected_count", c_double), ("blocks", c_int64), ("block_length", c_double),
-                ("imputations", c_int64), ("on_device", c_int)]
+                ("misfit", c_double), ("within_p", c_double), ("within_share", c_double), ("expected_count", c_double),
+                ("blocks", c_int64), ("block_length", c_double), ("imputations", c_int64), ("on_device", c_int)]
 
 
 class Calibration(ctypes.Structure):

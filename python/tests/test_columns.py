@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -209,11 +210,25 @@ def test_numbers_at_the_edge_are_refused_in_words():
         assert circe.test(X * scale, Y * scale, Z).p_value == pytest.approx(circe.test(X, Y, Z).p_value, rel=1e-3)
 
 
+def test_a_kernel_of_numbers_on_categories_is_told():
+    for kernel in ("gaussian(1)", "linear", circe.laplace(2.0)):
+        with pytest.warns(UserWarning, match="takes the 3 categories of column"):
+            circe.hsic(X, GROUP, kernel_z=kernel)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        circe.hsic(X, GROUP, kernel_z="delta")
+        circe.hsic(X, GROUP)
+        circe.hsic(X, GROUP == "red", kernel_z="gaussian(1)")  # two categories have one distance
+
+
 def test_the_rules_are_those_of_the_command():
     assert _columns.number_of("1e5") == 1e5 and _columns.number_of(".5") == 0.5
     for text in BAD + ["nan", "", "1 2", "+", "\N{ARABIC-INDIC DIGIT ONE}"]:
         assert _columns.number_of(text) is None
-    assert not _columns.looks_like_number("18-25") and not _columns.looks_like_number("red")
+    for text in ["$5", "$1200.50", "5 \N{EURO SIGN}", "\N{POUND SIGN}6", "1 234", "12\N{NO-BREAK SPACE}345 678"]:
+        assert _columns.looks_like_number(text)
+    for text in ["18-25", "red", "123 45", "5 5555", "$", " "]:
+        assert not _columns.looks_like_number(text)
     assert _arrays.view(np.array([b"1.5", b"2"]), "x")[1].tolist() == [1.5, 2.0]
 
 

@@ -117,6 +117,24 @@ class CellsTest(CliTest):
                 self.assertRegex(text, r"read as +.*column code: 3 categories, since it was named so")
         self.assertEqual(self.as_json(*self.commands("clean.csv")[3])["columns"], [])
 
+    def test_a_column_of_names_is_told(self):
+        self.write("names.csv", "a,b\n" + "".join(f"2024-{i // 28 + 1:02d}-{i % 28 + 1:02d},{i * i % 37}\n" for i in range(60)))
+        for arguments in (["measure", "hsic"], ["test", "kci"]):
+            result = self.succeed(*arguments, "--data", "names.csv", "--x", "a", "--z", "b")
+            self.assertIn("column 'a' of names.csv has 60 categories in 60 rows", " ".join(result.stderr.split()))
+        result = self.succeed("measure", "hsic", "--data", "clean.csv", "--x", "sex", "--z", "age")
+        self.assertNotIn("warning", result.stderr)
+
+    def test_a_kernel_of_numbers_on_categories_is_told(self):
+        data = ["--data", "clean.csv", "--x", "code", "--z", "age", "--categories", "code"]
+        result = self.succeed("measure", "hsic", *data, "--kernel-x", "gaussian(1)")
+        self.assertIn("--kernel-x gaussian(1) takes the 3 categories of column 0", " ".join(result.stderr.split()))
+        self.assertNotIn("warning", self.succeed("measure", "hsic", *data).stderr)
+
+    def test_utf16(self):
+        self.write("wide.csv", table(30).encode("utf-16"))
+        self.refuse(2, ["wide.csv", "UTF-16", "UTF-8"], "measure", "hsic", "--data", "wide.csv", "--x", "score", "--z", "age")
+
     def test_unknown_categories_are_refused(self):
         for arguments in self.commands("clean.csv", "--categories", "agee"):
             with self.subTest(arguments=arguments[:2]):

@@ -259,8 +259,8 @@ class RowWeightsTest(TrainTest):
         self.assertNotEqual(self.trained("passed", **names), self.trained(**names))
 
     def test_what_is_no_weight(self):
-        for weights, words in (("none", "weights of all training rows are 0"), ("negative", "contains -1 in row 8"),
-                               ("huge", "contains 1e+300 in row 3; weights must be at least 0 and at most 3.4e+38"), ("text", "contains text"),
+        for weights, words in (("none", "weights of all training rows are 0"), ("negative", "contains -1 in row 7"),
+                               ("huge", "contains 1e+300 in row 2; weights must be at least 0 and at most 3.4e+38"), ("text", "contains text"),
                                ("one,eight", "it must name one"), ("nowhere", "there is no column 'nowhere'")):
             self.refuse(2, [words], *self.train_args("bad.safetensors", "circe", "--row-weights", weights))
 

@@ -164,6 +164,25 @@ static void loo_equals_refitting(void **state) {
     }
 }
 
+/* Every row is a class of its own, so that nothing predicts it: the error is k(z, z) = 1, although 1 - A_ii = 1e-9
+ * here. 1e-5: rounding of A_ii, some 1e-15, by 1e-9, twice over. Left-out parts of z, 1e-14, divided by 1e-18 would be
+ * 1e4. */
+static void rows_without_neighbours(void **state) {
+    static const double ridge = 0.1;
+    (void)state;
+    circe_context *context = test_context(1);
+    data d = smooth_data(41, 30, 2, 1);
+    for (int64_t i = 0; i < d.y.rows; i++) {
+        test_set(&d.y, i, 0, (double)i);
+        test_set(&d.y, i, 1, 1e4);
+    }
+    for (int64_t m = CIRCE_METHOD_LOWRANK; m <= CIRCE_METHOD_DENSE; m++) {
+        circe_cme_options options = test_options((circe_method)m, &ridge);
+        circe_cme *cme = test_fit(context, &d.y, &d.z, "0:delta*1:linear", "gaussian(1)", &options);
+        assert_near(info_of(cme).loo_error, 1.0, 1e-5, 1.0);
+    }
+}
+
 /* The best cell of a grid is the model that a fit with that cell alone gives. */
 static void best_cell_is_the_model(void **state) {
     (void)state;
@@ -1042,7 +1061,8 @@ static void linear_far_from_zero(void **state) {
 
 TEST_MAIN("cme", TEST(linear_far_from_zero), TEST(units_do_not_count), TEST(the_edge_is_told),
           TEST(lowrank_equals_dense), TEST(lowrank_of_many_rows), TEST(loo_equals_refitting),
-          TEST(best_cell_is_the_model), TEST(round_trip), TEST(load_refuses), TEST(checksum), TEST(without_checksum),
-          TEST(auto_chooses), TEST(rank_is_judged_beforehand), TEST(unsafe_ridge), TEST(constant_y), TEST(constant_z),
-          TEST(categories), TEST(cached_features), TEST(implicit_features), TEST(every_context_frees_its_own),
-          TEST(memory_limit), TEST(bad_arguments), TEST(progress_and_cancel), TEST(arithmetic_is_given_back))
+          TEST(rows_without_neighbours), TEST(best_cell_is_the_model), TEST(round_trip), TEST(load_refuses),
+          TEST(checksum), TEST(without_checksum), TEST(auto_chooses), TEST(rank_is_judged_beforehand),
+          TEST(unsafe_ridge), TEST(constant_y), TEST(constant_z), TEST(categories), TEST(cached_features),
+          TEST(implicit_features), TEST(every_context_frees_its_own), TEST(memory_limit), TEST(bad_arguments),
+          TEST(progress_and_cancel), TEST(arithmetic_is_given_back))

@@ -194,6 +194,44 @@ static void misfit_is_said(void **state) {
     assert_true(flagged >= SETS - 1);
 }
 
+/* Days of a year that x and z follow by their weekday: 104 jumps, which no kernel of 1,000 rows follows. Rows of the
+ * same day tell that nothing is there. Where x and z do depend on each other, they tell that too. */
+static void weekdays(void **state) {
+    (void)state;
+    static const circe_test_method methods[] = {CIRCE_TEST_KCI, CIRCE_TEST_GCM, CIRCE_TEST_RCOT, CIRCE_TEST_CIRCE};
+    enum { DAY_SETS = 6, ROWS = 1000 };
+    circe_context *context = test_context(2);
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        int unseen = 0, compared = 0;
+        for (uint64_t set = 0; set < DAY_SETS; set++) {
+            circe_mat x = test_normal(600 + 4 * set, ROWS, 1), z = test_normal(601 + 4 * set, ROWS, 1),
+                      y = test_uniform(602 + 4 * set, ROWS, 1), both = test_normal(603 + 4 * set, ROWS, 1);
+            for (int64_t i = 0; i < ROWS; i++) {
+                int64_t day = (int64_t)(365.0 * test_at(&y, i, 0));
+                double weekend = day % 7 >= 5, found = sin((double)day / 60.0);
+                double of_x = 0.5 * test_at(&x, i, 0), of_z = 0.5 * test_at(&z, i, 0);
+                test_set(&y, i, 0, (double)day);
+                test_set(&both, i, 0, found + of_x + of_z);
+                test_set(&x, i, 0, weekend + of_x);
+                test_set(&z, i, 0, weekend + of_z);
+            }
+            circe_test_options options = options_of(methods[m]);
+            circe_test_result r = run(context, &x, &y, &z, &options);
+            unseen += r.p_value <= 0.05 && r.trust == CIRCE_TRUST_GOOD;
+            compared += r.within_p > 0.05; /* not NaN */
+            if (r.p_value > 0.05) assert_true(isnan(r.within_p));
+            for (int64_t i = 0; i < ROWS; i++)
+                test_set(&z, i, 0, test_at(&z, i, 0) - ((int64_t)test_at(&y, i, 0) % 7 >= 5));
+            r = run(context, &both, &y, &z, &options);
+            assert_true(r.p_value < 0.01 && r.trust == CIRCE_TRUST_GOOD && r.within_p < 0.01);
+        }
+        /* .1 of the data sets are rejected without an objection, .9 were: more than two of six with a chance of .016 */
+        if (unseen > 2 || compared < 3)
+            fail_msg("%s: %d rejected without an objection, %d compared", circe_test_method_name(methods[m]), unseen,
+                     compared);
+    }
+}
+
 /* A correlation of the noises that changes its sign along the third column of y, and squares: who sees what. */
 static void weighted_and_projected(void **state) {
     (void)state;
@@ -271,5 +309,5 @@ static void many_classes(void **state) {
 }
 
 TEST_MAIN("adaptive", TEST(many_classes), TEST(chances_by_a_tree), TEST(weighted_and_projected), TEST(rcot_is_checked),
-          TEST(levels), TEST(given_kernel), TEST(classes_beside_numbers), TEST(misfit_is_said),
+          TEST(levels), TEST(weekdays), TEST(given_kernel), TEST(classes_beside_numbers), TEST(misfit_is_said),
           TEST(jumps_in_two_columns))

@@ -280,6 +280,7 @@ static void csv_mixtures(void **state) {
     refuse_csv("x\n1\n2\n\"1,5\"\n", NULL, CIRCE_ERR_VALUE, "--decimal ,");
     refuse_csv("c\nred\nblue\n7\n", NULL, CIRCE_ERR_VALUE,
                "column 'c' contains 2 texts and 1 cell that is a number: '7' (row 2, line 4)");
+    refuse_csv("c\nred\nblue\n7\n", NULL, CIRCE_ERR_VALUE, "--na '7' --missing drop if such cells are missing");
     refuse_csv("c\nred\nblue\n7\n", NULL, CIRCE_ERR_VALUE, "--categories 'c'");
     refuse_csv("1,2\n3,x\n", NULL, CIRCE_ERR_VALUE, "column '1' contains 1 number and 1 cell");
     refuse_csv("a,b\n1,2\n3,4\n5,6x\n", "b", CIRCE_ERR_VALUE, "column 'b'");
@@ -293,7 +294,19 @@ static void csv_other_numbers(void **state) {
     refuse_csv("x\n\"1,5\"\n\"2,5\"\n", NULL, CIRCE_ERR_VALUE, "all its 2 cells look like numbers");
     refuse_csv("x\n5%\n6%\n", NULL, CIRCE_ERR_VALUE, "look like numbers: '5%' (row 0, line 2)");
     refuse_csv("x\n0x1\n0x2\n", NULL, CIRCE_ERR_VALUE, "look like numbers");
+    refuse_csv("x\n$5\n$1200.50\n", NULL, CIRCE_ERR_VALUE, "look like numbers: '$5' (row 0, line 2)");
+    refuse_csv(
+        "x\n5 \xe2\x82\xac\n\xc2\xa3"
+        "6\n",
+        NULL, CIRCE_ERR_VALUE, "look like numbers");
+    refuse_csv(
+        "x\n1 234\n12\xc2\xa0"
+        "345 678\n",
+        NULL, CIRCE_ERR_VALUE, "look like numbers");
     io_table table = parse_csv("x\n18-25\n26-35\n", NULL);
+    assert_true(table.categorical[0]);
+    io_table_free(&table);
+    table = parse_csv("x\n123 45\n$\n5 5555\n1 234", NULL); /* postal codes are categories, and so is a mixture */
     assert_true(table.categorical[0]);
     io_table_free(&table);
     table = parse_csv("x\na\n1e+", NULL); /* the last cell ends where the memory does */

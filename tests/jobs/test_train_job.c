@@ -294,8 +294,52 @@ static void identifiers_are_told(void **state) {
     o.features = "y,z,group,name";
     o.baseline = "none";
     assert_ok(circe_train(test_context(1), table, &o, NULL, &t));
-    assert_non_null(strstr(t->warnings.text[0], "--features: column 'name' has 262 different texts in 420 rows"));
+    assert_non_null(strstr(t->warnings.text[0], "column 'name' of "));
+    assert_non_null(strstr(t->warnings.text[0], " has 262 categories in 420 rows"));
     circe_training_free(t);
+    circe_table_free(table);
+}
+
+static bool is_told(const circe_training *t, const char *words) {
+    for (size_t i = 0; i < t->warnings.n; i++)
+        if (strstr(t->warnings.text[i], words) != NULL) return true;
+    return false;
+}
+
+/* Two rows of a class cannot be learned; a target of 1 and 2 may be meant as classes. */
+static void rare_and_doubtful_classes_are_told(void **state) {
+    (void)state;
+    circe_table *table = in_memory(draw(3), ROWS);
+    const char **rare = test_memory(ROWS * sizeof *rare);
+    double *codes = test_memory(ROWS * sizeof *codes);
+    for (int i = 0; i < ROWS; i++) {
+        rare[i] = i < 2 ? "new" : i % 2 == 0 ? "old" : "used";
+        codes[i] = 1.0 + i % 2;
+    }
+    assert_ok(circe_table_add_texts(table, "rare", rare));
+    assert_ok(circe_table_add_numbers(table, "codes", codes, 1));
+    circe_train_options o = small_run();
+    o.baseline = "none";
+    o.given = NULL;
+    static const struct {
+        const char *target, *task, *told;
+    } cases[] = {
+        {"rare", NULL, "'rare' has 1 class of fewer than 10 rows; the rarest, 'new', has 2"},
+        {"codes", NULL, "'codes' has two values, 1 and 2, and is predicted as a number"},
+        {"codes", "regression", NULL},
+        {"codes", "classification", NULL},
+        {"label", NULL, NULL},
+        {"b", NULL, NULL},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        circe_training *t = NULL;
+        o.target = cases[k].target;
+        o.task = cases[k].task;
+        assert_ok(circe_train(test_context(1), table, &o, NULL, &t));
+        assert_int_equal(is_told(t, "class of fewer") || is_told(t, "two values"), cases[k].told != NULL);
+        assert_true(cases[k].told == NULL || is_told(t, cases[k].told));
+        circe_training_free(t);
+    }
     circe_table_free(table);
 }
 
@@ -416,5 +460,6 @@ static void a_model_is_required(void **state) {
 
 TEST_MAIN("train_job", TEST(memory_and_files_agree), TEST(classes_agree_too), TEST(results_are_whole),
           TEST(reports_are_written), TEST(the_watch_stops_it), TEST(warnings_are_told),
-          TEST(small_tables_have_small_batches), TEST(identifiers_are_told), TEST(bad_options_are_refused),
-          TEST(errors_are_of_the_table), TEST(missing_cells_have_no_prediction), TEST(a_model_is_required))
+          TEST(small_tables_have_small_batches), TEST(identifiers_are_told), TEST(rare_and_doubtful_classes_are_told),
+          TEST(bad_options_are_refused), TEST(errors_are_of_the_table), TEST(missing_cells_have_no_prediction),
+          TEST(a_model_is_required))

@@ -627,8 +627,39 @@ static void float32_keeps_what_is_far_from_zero(void **state) {
     }
 }
 
+/* Units so small or large that float32 cannot square the distances: it may refuse, but not be wrong. 1e-5: rounding. */
+static void float32_refuses_what_it_cannot_square(void **state) {
+    static const char *const kinds[] = {"gaussian", "laplace"};
+    (void)state;
+    circe_context *context = test_context(1);
+    circe_workspace *workspace = test_workspace(context);
+    circe_mat z = test_normal(7, 40, 1), x = test_normal(8, 40, 2);
+    double value = NAN, expected = NAN;
+    for (int e = -30; e <= 30; e++)
+        for (int k = 0; k < 2; k++) {
+            double unit = pow(10.0, e);
+            char text[64];
+            circe_mat far = test_zeros(40, 2, CIRCE_FLOAT64);
+            for (int64_t i = 0; i < 80; i++) test_set(&far, i / 2, i % 2, unit * test_at(&x, i / 2, i % 2));
+            circe_mat far32 = test_copy(&far, CIRCE_FLOAT32), grad = test_zeros(40, 2, CIRCE_FLOAT32);
+            snprintf(text, sizeof text, "%s(%.17g)", kinds[k], unit * unit);
+            circe_kernels kernels = {.x = test_kernel(context, text), .z = test_kernel(context, "gaussian(1)")};
+            assert_ok(circe_measure_hsic(workspace, &kernels, &far, &z, CIRCE_HSIC_BIASED, &expected, NULL));
+            circe_status status = circe_measure_hsic(workspace, &kernels, &far32, &z, CIRCE_HSIC_BIASED, &value, &grad);
+            if (e >= -15 && e <= 17) assert_ok(status);
+            if (status == CIRCE_OK)
+                assert_near(value, expected, 1e-5, expected);
+            else
+                assert_refused(status, CIRCE_ERR_VALUE, "float32");
+            for (int64_t i = 0; status == CIRCE_OK && i < 80; i++) assert_true(isfinite(test_at(&grad, i / 2, i % 2)));
+            circe_mat gram = test_zeros(40, 40, CIRCE_FLOAT32);
+            assert_int_equal(circe_gram(context, kernels.x, &far32, &far32, &gram), status);
+        }
+}
+
 TEST_MAIN("properties", TEST(regressions_far_from_zero), TEST(least_squares_ignore_the_mean),
           TEST(narrow_kernels_keep_their_digits), TEST(float32_keeps_what_is_far_from_zero),
           TEST(centred_linear_kernels_ignore_the_mean), TEST(permutation), TEST(scaling), TEST(translation),
           TEST(gradient_sums_to_zero), TEST(constants_do_not_count), TEST(constant_x), TEST(residual_gram_is_psd),
-          TEST(spectral_below_frobenius), TEST(float32_agrees), TEST(instruction_sets_agree), TEST(thread_counts_agree))
+          TEST(spectral_below_frobenius), TEST(float32_agrees), TEST(float32_refuses_what_it_cannot_square),
+          TEST(instruction_sets_agree), TEST(thread_counts_agree))

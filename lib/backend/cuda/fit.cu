@@ -158,8 +158,8 @@ __global__ __launch_bounds__(THREADS) void loo_lowrank(const double *q, const do
     for (int64_t k = lane; k < ry; k += 32) leverage += own[k] * own[k] / (s[k] + ridge[l]);
     for (int64_t c = lane; c < rz; c += 32) square += (f[c] - mean[c]) * (f[c] - mean[c]);
     leverage = warp_total(leverage);
-    square = warp_total(square) + residual[i];
-    if (lane == 0) error[l * n + i] = square / ((1.0 - leverage) * (1.0 - leverage));
+    square = warp_total(square);
+    if (lane == 0) error[l * n + i] = square / ((1.0 - leverage) * (1.0 - leverage)) + residual[i];
 }
 
 __global__ __launch_bounds__(THREADS) void loo_dense(const double *means, const double *leverage, int64_t rz,
