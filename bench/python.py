@@ -161,14 +161,15 @@ def print_overhead(rows):
 
 
 class Ours:
-    """The losses on the peer's data."""
+    """The losses on the peer's data, with its estimator."""
 
     def __init__(self, step, M):
         Y, Z = peer.draw_points(M, seed=10)
         mean = circe.ConditionalMean(sigma2_y=0.1, sigma2_z=peer.SIGMA2_Z, ridge=0.1, method="lowrank").fit(Y, Z)
         self.step = step
-        self.raw_loss = circe.torch.CirceLoss(mean, sigma2_x=step.sigma2_x)
-        self.cached_loss = circe.torch.CirceLoss(circe.torch.residual_features(mean, step.y, step.z), sigma2_x=step.sigma2_x)
+        self.raw_loss = circe.torch.CirceLoss(mean, sigma2_x=step.sigma2_x, estimator="centered")
+        self.cached_loss = circe.torch.CirceLoss(circe.torch.residual_features(mean, step.y, step.z), sigma2_x=step.sigma2_x,
+                                                 estimator="centered")
         self.index = torch.arange(len(step.x))
 
     def raw(self):

@@ -29,12 +29,18 @@ if(CIRCE_BLAS_LICENSE)
     EXCLUDE_FROM_ALL)
 endif()
 
-# The libraries of a sysroot, not this machine's: what lies beside a target comes first.
+# The C and C++ runtimes and the driver are the machine's own.
+set(not_bundled "^(ld-linux|lib(c|m|mvec|dl|rt|pthread|gcc_s|stdc[+][+]|z|cuda|circe|circe_jobs)[.]so)")
+
+# The libraries of a sysroot, not this machine's: what lies beside a target comes first. An old C library there would end nvcc,
+# which lets the programs that it starts look for theirs in the folder where it runs.
 if(CMAKE_SYSROOT)
   file(GLOB libraries ${CMAKE_SYSROOT}/lib/${CMAKE_LIBRARY_ARCHITECTURE}/*.so.* ${CMAKE_SYSROOT}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/*.so.*)
   foreach(library ${libraries})
     get_filename_component(name ${library} NAME)
-    file(CREATE_LINK ${library} ${PROJECT_BINARY_DIR}/${name} SYMBOLIC)
+    if(NOT name MATCHES ${not_bundled})
+      file(CREATE_LINK ${library} ${PROJECT_BINARY_DIR}/${name} SYMBOLIC)
+    endif()
   endforeach()
 endif()
 
@@ -42,14 +48,14 @@ if(CIRCE_ONEDNN)
   get_filename_component(dnnl_folder ${CIRCE_DNNL} DIRECTORY)
 endif()
 
-# The C and C++ runtimes and the driver are the machine's own. The command needs what libcirce_jobs does.
+# The command needs what libcirce_jobs does.
 install(CODE "
   set(here \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${bundle}/lib\")
   file(GET_RUNTIME_DEPENDENCIES
     LIBRARIES $<TARGET_FILE:circe_shared> $<TARGET_FILE:circe_jobs>
     RESOLVED_DEPENDENCIES_VAR found UNRESOLVED_DEPENDENCIES_VAR missing
     DIRECTORIES ${CIRCE_BLAS_RPATH} ${dnnl_folder}
-    PRE_EXCLUDE_REGEXES \"^ld-linux\" \"^lib(c|m|mvec|dl|rt|pthread|gcc_s|stdc[+][+]|z|cuda|circe|circe_jobs)[.]so\")
+    PRE_EXCLUDE_REGEXES \"${not_bundled}\")
   if(missing)
     message(FATAL_ERROR \"the wheel needs libraries that were not found: \${missing}\")
   endif()

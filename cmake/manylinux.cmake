@@ -28,5 +28,7 @@ set(old_headers ${CMAKE_SYSROOT}/usr/include)
 set(CMAKE_C_FLAGS_INIT "-include ${CMAKE_CURRENT_LIST_DIR}/manylinux.h -isystem ${old_headers}/${CMAKE_LIBRARY_ARCHITECTURE} -isystem ${old_headers}")
 set(CMAKE_CXX_FLAGS_INIT "-include ${CMAKE_CURRENT_LIST_DIR}/manylinux.h")
 set(old_libraries ${CMAKE_SYSROOT}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
-set(CMAKE_EXE_LINKER_FLAGS_INIT "-B${old_libraries} -L${old_libraries}")
-set(CMAKE_SHARED_LINKER_FLAGS_INIT "-B${old_libraries} -L${old_libraries}")
+# CMake links CUDA without a sysroot, and the old libc.so names its parts by absolute paths; and with the C++ library of this
+# system, which asks for more than the old libc.so has. What circe asks of it is older (python/release.py looks).
+set(CMAKE_SHARED_LINKER_FLAGS_INIT "--sysroot=${CMAKE_SYSROOT} -B${old_libraries} -L${old_libraries}")
+set(CMAKE_EXE_LINKER_FLAGS_INIT "${CMAKE_SHARED_LINKER_FLAGS_INIT} -Wl,--allow-shlib-undefined")
