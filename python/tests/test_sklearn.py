@@ -3,6 +3,7 @@
 import os
 import pickle
 import subprocess
+import sys
 import time
 
 import numpy as np
@@ -119,16 +120,27 @@ def test_weights_with_classes_and_invariance(table):
     assert fit(weights).predict_proba(X)[z > 1, 1].mean() > fit(None).predict_proba(X)[z > 1, 1].mean()
 
 
-def test_a_thousand_rows_are_predicted_in_a_millisecond(table):
-    """The quickest of some calls: what else the machine does is not the predictor's."""
-    X, b, y, z = table
-    model = InvariantRegressor(epochs=1, threads=1).fit(X, b)
-    taken = []
-    for _ in range(60):
-        before = time.perf_counter()
-        model.predict(X[:1000])
-        taken.append(time.perf_counter() - before)
-    assert min(taken) < 1e-3, min(taken)
+PREDICT = """
+import time
+import numpy as np
+from circe.sklearn import InvariantRegressor
+
+X = np.random.default_rng(0).standard_normal((2000, 6))
+model = InvariantRegressor(epochs=1, threads=1, regularizer="none").fit(X, X[:, 0])
+taken = []
+for _ in range(60):
+    before = time.perf_counter()
+    model.predict(X[:1000])
+    taken.append(time.perf_counter() - before)
+print(min(taken))
+"""
+
+
+def test_a_thousand_rows_are_predicted_in_a_millisecond():
+    """In a process of its own, since malloc keeps large blocks where others were freed before. The quickest of some calls:
+    what else the machine does is not the predictor's."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PREDICT], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 1e-3, done.stdout
 
 
 def test_progress_stops_a_fit(table):
