@@ -78,6 +78,7 @@ void test_json(cJSON *out, const circe_test_result *r) {
     json_number(d, "mid_p", r->mid_p);
     json_number(d, "misfit", r->misfit);
     json_number(d, "within_p", r->within_p);
+    json_number(d, "within_share", r->within_share);
     json_number(d, "expected_count", r->expected_count);
     json_integer(d, "blocks", r->blocks);
     json_number(d, "block_length", r->block_length);
