@@ -363,6 +363,33 @@ circe_status input_align(const input *reference, input *target) {
     return CIRCE_OK;
 }
 
+/* Refuses a category of the target, which is aligned, that the reference lacks. */
+static circe_status refuse_new(const input *reference, const input *target, int64_t j) {
+    char *const *known = reference->table.categories[j];
+    int64_t n = count_categories(known);
+    for (int64_t i = 0; i < target->values.rows; i++) {
+        double value = circe__at(&target->values, i, j);
+        if (!(value >= (double)n)) continue;
+        int64_t place = (int64_t)value - n;
+        char **text = target->table.categories[j];
+        for (; category_code(known, *text) < n || place-- > 0;) text++;
+        circe_fail(CIRCE_ERR_VALUE, "%s: column '%s' contains '%s', which the fit on %s has not seen",
+                   input_source(target),
+                   target->table.names != NULL ? target->table.names[j] : variable_label(target->of), *text,
+                   input_source(reference));
+        return circe_fail_hint(CIRCE_ERR_VALUE, "fit on rows that contain it, or leave such rows out");
+    }
+    return CIRCE_OK;
+}
+
+circe_status input_align_to_fit(const input *reference, input *target) {
+    const bool *categorical = reference->table.categorical;
+    circe_status status = input_align(reference, target);
+    for (int64_t j = 0; status == CIRCE_OK && categorical != NULL && j < target->values.cols; j++)
+        if (categorical[j]) status = refuse_new(reference, target, j);
+    return status;
+}
+
 circe_status input_take_rows(const input *from, const int64_t *index, int64_t n, input *to) {
     const circe_mat *m = &from->values;
     size_t row_bytes = (size_t)m->cols * circe_dtype_size(m->dtype);

@@ -81,6 +81,8 @@ void input_view(const input *from, input *to);
 
 /* Gives the text columns of `target` the codes that the same texts have in `reference`, and demands equal columns. */
 circe_status input_align(const input *reference, input *target);
+/* The same for rows whose conditional mean was learned on the reference: a category that it lacks is refused. */
+circe_status input_align_to_fit(const input *reference, input *target);
 
 /* to := rows index[0..n) of from, in memory of its own. The description of the columns is that of `from`, which must
  * outlive it. Inputs are not moved in memory once read. */

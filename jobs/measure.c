@@ -129,8 +129,8 @@ static circe_status read_holdout(measure_job *j) {
     if (status == CIRCE_OK) status = inputs_check(&j->inputs.reading, group, n, 2, &j->dropped_holdout);
     if (status == CIRCE_OK && weights != NULL) status = inputs_weigh(&j->holdout_weights, weights, group, n, 2);
     if (status == CIRCE_OK && weights != NULL) status = input_convert(&j->holdout_weights, CIRCE_FLOAT64);
-    if (status == CIRCE_OK) status = input_align(&j->holdout_y, &j->read_y);
-    if (status == CIRCE_OK) status = input_align(&j->holdout_z, &j->read_z);
+    if (status == CIRCE_OK) status = input_align_to_fit(&j->holdout_y, &j->read_y);
+    if (status == CIRCE_OK) status = input_align_to_fit(&j->holdout_z, &j->read_z);
     return status;
 }
 

@@ -77,7 +77,7 @@ static circe_status align_to_model(const cJSON *columns, const char *path, input
     OWNED char *source = small_format("%s", path);
     io_table table = {.values = in->values, .categorical = categorical, .categories = categories, .source = source};
     input reference = {.of = in->of, .values = in->values, .described = &table, .table = table};
-    circe_status status = sound ? input_align(&reference, in)
+    circe_status status = sound ? input_align_to_fit(&reference, in)
                                 : circe_fail(CIRCE_ERR_FORMAT, "%s: its metadata %s is damaged", path, categories_key);
     for (int64_t j = 0; j < n; j++) free(categories[j]);
     return status;

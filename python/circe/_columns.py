@@ -172,7 +172,7 @@ def aligned(array: np.ndarray, known: Sequence[Texts], name: str) -> np.ndarray:
 
 def refuse_unseen(codes: np.ndarray, known: Sequence[Texts], values, name: str) -> None:
     """codes (n, columns) of `aligned`: those behind the known ones are new."""
-    for c, texts in enumerate(known):
+    for c, texts in enumerate(known if codes.shape[1] == len(known) else ()):
         new = np.flatnonzero(codes[:, c] >= len(texts)) if texts is not None else ()
         if len(new):
             cells = values.tolist() if hasattr(values, "tolist") else values

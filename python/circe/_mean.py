@@ -185,12 +185,14 @@ class ConditionalMean:
         return keep_y, keep_z
 
     def _view(self, values, name: str, dtype=None):
-        """As _arrays.view, with the codes that categories had in the fit."""
+        """As _arrays.view, with the codes that categories had in the fit, which must have seen them."""
         mat, array = _arrays.view(values, name, dtype)
         known = getattr(self, "_categories", {}).get(name, ())
         if not known and not isinstance(array, _columns.Coded):
             return mat, array
-        return _arrays.view(_columns.aligned(array, known, name), name, dtype)
+        codes = _columns.aligned(array, known, name)
+        _columns.refuse_unseen(np.asarray(codes).reshape(len(codes), -1), known, values, name)
+        return _arrays.view(codes, name, dtype)
 
     def encode(self, values, variable: str) -> np.ndarray:
         """Encodes rows of y or z as numbers (n, columns), for the losses of a training loop. Categories (text, categoricals,
@@ -206,13 +208,11 @@ class ConditionalMean:
         if variable not in ("y", "z"):
             raise errors.ArgumentError(f"variable is {variable!r}; it must be 'y' or 'z'")
         self.model.pointer  # fitted, and not closed
-        known = getattr(self, "_categories", {}).get(variable, ())
         _, array = self._view(values, variable)
         array = np.asarray(array).reshape(len(array), -1)
         wanted = self.n_columns_y_ if variable == "y" else self.n_columns_z_
         if array.shape[1] != wanted:
             raise errors.ShapeError(f"{variable} has {array.shape[1]} columns; the fit had {wanted}")
-        _columns.refuse_unseen(array, known, values, variable)
         return array
 
     def _fit_quietly(self, y, z, weights=None) -> None:

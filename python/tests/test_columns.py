@@ -137,10 +137,9 @@ def write_csv(path, group, rows):
 
 
 def test_files_of_categories_are_those_of_the_command(tmp_path):
-    """Both ways: what one saves the other measures with, with the texts in another order and a new one among them."""
+    """Both ways: what one saves the other measures with, with the texts in another order. Both refuse a new one."""
     group = np.where(GROUP == "red", "r\N{LATIN SMALL LETTER E WITH ACUTE}d, or so", GROUP).astype(object)
     first, rest = np.arange(150), np.arange(150, N)[np.argsort(GROUP[150:], kind="stable")]
-    group[rest[0]] = "violet"
     ours, theirs = tmp_path / "ours.safetensors", tmp_path / "theirs.safetensors"
     circe.ConditionalMean().fit(Y[first], group[first]).save(ours)
     run_command("fit", "--data", write_csv(tmp_path / "fit.csv", group, first), "--y", "y", "--z", "z", "-o", str(theirs))
@@ -152,6 +151,9 @@ def test_files_of_categories_are_those_of_the_command(tmp_path):
         assert circe.circe(X[rest], Y[rest], group[rest], loaded).value == pytest.approx(said["value"], rel=1e-12)
         found.add(round(said["value"], 15))
     assert len(found) == 1
+    group[rest[0]] = "violet"
+    with pytest.raises(circe.DataError, match="'violet', which the fit has not seen"):
+        circe.circe(X[rest], Y[rest], group[rest], loaded)
 
 
 def test_gcm_has_no_kernel_for_categories():
@@ -369,6 +371,12 @@ def test_an_unseen_category_is_told():
     mean = circe.ConditionalMean().fit(y, texts)
     with pytest.raises(circe.DataError, match=r"z: row 1 is 'east', which the fit has not seen \(2 of 4 rows.*it knows '"):
         mean.encode(["west", "east", "east", "north"], "z")
+    few = ["west", "east", "west", "north"]
+    for call in (circe.circe, circe.spectral):
+        with pytest.raises(circe.DataError, match="z: row 1 is 'east', which the fit has not seen"):
+            call(y[:4], y[:4], few, mean)
+    with pytest.raises(circe.DataError, match="z: row 1 is 'east', which the fit has not seen"):
+        mean.residual_gram(y[:4], few)
     with pytest.raises(circe.DataError, match="numbers where it had categories"):
         mean.encode([1.0, 2.0], "z")
     with pytest.raises(circe.ShapeError, match="the fit had 1"):

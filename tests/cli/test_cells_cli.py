@@ -162,6 +162,17 @@ class CellsTest(CliTest):
         self.write("new.csv", "age,code\n0.5,1\n0.5,7\n")
         self.refuse(2, ["new.csv", "'code' is '7'", "did not occur in training"], *predict, "--data", "new.csv")
 
+    def test_measures_refuse_categories_that_the_fit_has_not_seen(self):
+        rows = [(i % 7 * 0.3, "abc"[i % 3], i % 5 * 0.2 + i % 3) for i in range(60)]
+        self.write("seen.csv", "x,y,z\n" + "".join("%g,%s,%g\n" % row for row in rows))
+        self.write("some.csv", "x,y,z\n" + "".join("%g,%s,%g\n" % row for row in rows if row[1] != "a"))
+        self.write("more.csv", "x,y,z\n" + "".join("%g,%s,%g\n" % row for row in rows) + "0.1,d,0.3\n")
+        fitted = ["--kernel-y", "delta", "--sigma2-z", "1"]
+        self.succeed("fit", "--data", "seen.csv", "--y", "y", "--z", "z", *fitted, "-o", "seen.safetensors")
+        measure = ["measure", "circe", "--x", "x", "--y", "y", "--z", "z", "--model", "seen.safetensors"]
+        self.succeed(*measure, "--data", "some.csv")
+        self.refuse(2, ["more.csv: column 'y' contains 'd'", "seen.safetensors has not seen"], *measure, "--data", "more.csv")
+
     def test_predict_says_why_there_is_no_error(self):
         self.succeed(*self.commands("clean.csv")[-1])
         self.write("target.csv", table(200, {"score": "0.7x"}))
