@@ -143,6 +143,17 @@ def test_a_thousand_rows_are_predicted_in_a_millisecond():
     assert float(done.stdout) < 1e-3, done.stdout
 
 
+@pytest.mark.parametrize("options, weights, text", [
+    ({"learning_rate": -1}, None, "^learning_rate must be greater than 0"),
+    ({"random_state": -1}, None, "^random_state must be between 0"),
+    ({"weight_decay": -1}, None, "^weight_decay must be at least 0"),
+    ({}, -1.0, "^sample_weight: column 'sample_weight0' contains -1 in row 0")])
+def test_errors_name_the_estimators_own_parameters(table, options, weights, text):
+    X, b, y, z = table
+    with pytest.raises(circe.CirceError, match=text):
+        InvariantRegressor(epochs=1, **options).fit(X, b, sample_weight=None if weights is None else np.full(len(X), weights))
+
+
 def test_progress_stops_a_fit(table):
     X, b, y, z = table
     seen = []
