@@ -6,7 +6,8 @@
  *                        regression.c   regressions on y: leave-one-out, the choice, residuals
  *                        pair.c         left (n, p) and right (n, q): what is tested against what
  *                        wild.c, moments.c, distribution.c   the null
- *                        checks.c       are the regressions good enough; the verdict
+ *                        checks.c       are the regressions good enough
+ *                        verdict.c      the trust and the verdict, in words
  *                        rows.c         operations on tables, in the host's memory or a device's
  * One file per method puts these together. Rows are multiplied by the root of their weight before anything else, so
  * that no later formula needs weights: the constant function is the vector `unit` of length 1. */
@@ -472,7 +473,6 @@ void circe__views_free(const circe_context *context, circe__views *views);
 /* info.check_p: the residuals of `right` against y under a narrower kernel. */
 circe_status circe__check_residual(const circe__data *data, circe__regressor *regressor, const circe__table *target,
                                    const circe__table *noise, circe__views *views);
-void circe__verdict(const circe__data *data, circe_test_result *result);
 
 /* Sets result->misfit from what the two regressions leave of their targets: residual = noise (1 - leverage). */
 circe_status circe__check_misfit(const circe__data *data, const circe__regressor sides[2],
@@ -487,6 +487,9 @@ void circe__note_rows(const circe__data *data, double carried, bool columns, cir
 double circe__carried_by(double sum, double squares); /* sum(v)^2 / sum(v^2) */
 /* Whether they are so few that the same test should also run on ranks. */
 bool circe__few_rows_carry(const circe_test_result *result);
+
+/* verdict.c: result->trust and result->verdict. */
+void circe__verdict(const circe__data *data, circe_test_result *result);
 
 /* Writes the p-value by the requested null (gamma, spectral or wild) to the result. */
 circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, circe_test_null null,
