@@ -132,7 +132,7 @@ int message_failed(circe_status status) {
 
 void message_data(bool quiet, int64_t dropped, const circe_notes *warnings) {
     if (quiet) return;
-    if (dropped > 0) message_note("left out %" PRId64 " rows with missing cells", dropped);
+    if (dropped > 0) message_note("left out %" PRId64 " row%s with missing cells", dropped, dropped == 1 ? "" : "s");
     for (size_t i = 0; i < warnings->n; i++) message_note("warning: %s", warnings->text[i]);
 }
 
