@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 from . import _arrays, _columns, _jobs, _measures, _runtime, _tables, errors
 
 _VALIDATION_ROWS = 10  # the fewest rows to report an error on
-_NAMES = {"lr": "learning_rate", "batch": "batch_size", "seed": "random_state", "row_weights": "sample_weight"}  # of circe.train: here
+_OWN_NAMES = {"lr": "learning_rate", "batch": "batch_size", "seed": "random_state", "row_weights": "sample_weight"}  # of the options of circe.train
 _OPTION = re.compile(r"(\w*)(.*)", re.DOTALL)  # with which the text of an error begins, and the rest
 
 
@@ -163,7 +163,7 @@ class _InvariantNetwork(BaseEstimator):
                              ("row_weights", sample_weight)):
             if values is None:
                 continue
-            own = self._variable(values, _NAMES.get(role, role), table)
+            own = self._variable(values, _OWN_NAMES.get(role, role), table)
             rows, n = len(next(iter(own.values()))), len(next(iter(features.values())))
             if rows != n:
                 raise errors.ShapeError(f"{'y' if role == 'target' else role} has {rows} rows and X has {n}; they must be the "
@@ -175,9 +175,9 @@ class _InvariantNetwork(BaseEstimator):
                 trained = _jobs.train(table, task=task, progress=self.progress, **roles, **self._options(roles, rows))
         except errors.CirceError as error:
             name, rest = _OPTION.match(str(error)).groups()
-            if name not in _NAMES:
+            if name not in _OWN_NAMES:
                 raise
-            raise type(error)(_NAMES[name] + rest) from None
+            raise type(error)(_OWN_NAMES[name] + rest) from None
         self.predictor_, self.report_ = trained.predictor, trained.results
         self.error_, self.measures_ = trained.error, trained.measures
         self.gamma_, self.trials_ = trained.gamma, trained.trials
