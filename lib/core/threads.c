@@ -368,12 +368,12 @@ int circe__usable_threads(int threads) {
 
 /* A call of p threads takes about p JOIN longer than its parts do: they are told, fetch what they work on, and are
  * waited for. With W the time of all parts, W / p + p JOIN is least at p = sqrt(W / JOIN); more would make it slower
- * and are left asleep. W is total / least * PART. */
+ * and are left asleep. W is total / least * PART. Threads may have to be woken, which less than WORTH is not worth. */
 int64_t circe__count_parts(int threads, int64_t total, int64_t least) {
-    enum { PART = 5000, JOIN = 1000 }; /* nanoseconds */
+    enum { PART = 5000, JOIN = 500, WORTH = 4000 }; /* nanoseconds */
     if (least <= 1) return circe__max(1, circe__min(threads, total));
-    double most = sqrt((double)total / (double)least * PART / JOIN);
-    return most < 2.0 ? 1 : most < (double)threads ? (int64_t)most : threads;
+    double work = (double)total / (double)least * PART, most = sqrt(work / JOIN);
+    return work < WORTH ? 1 : most < (double)threads ? (int64_t)most : threads;
 }
 
 int64_t circe_context_parts(const circe_context *context, int64_t total, int64_t least) {

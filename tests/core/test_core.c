@@ -412,8 +412,8 @@ static void parts_by_work(void **state) {
         circe_context_destroy(context);
     }
     assert_int_equal(before[3], 1); /* 4 microseconds: what a second thread would cost */
-    assert_int_equal(before[4], 2);
-    assert_int_equal(before[5], 7);
+    assert_int_equal(before[4], 3);
+    assert_int_equal(before[5], 10);
     assert_int_equal(before[7], 64);
 }
 
