@@ -372,8 +372,8 @@ int circe__usable_threads(int threads) {
 int64_t circe__count_parts(int threads, int64_t total, int64_t least) {
     enum { PART = 5000, JOIN = 500, WORTH = 4000 }; /* nanoseconds */
     if (least <= 1) return circe__max(1, circe__min(threads, total));
-    double work = (double)total / (double)least * PART, most = sqrt(work / JOIN);
-    return work < WORTH ? 1 : most < (double)threads ? (int64_t)most : threads;
+    double all = (double)total / (double)least * PART, most = sqrt(all / JOIN);
+    return all < WORTH ? 1 : most < (double)threads ? (int64_t)most : threads;
 }
 
 int64_t circe_context_parts(const circe_context *context, int64_t total, int64_t least) {
