@@ -337,8 +337,9 @@ static circe_status search(const circe__data *data, const circe__table *const ta
     return status;
 }
 
-static bool same_sight(const circe__sight *a, const circe__sight *b) {
-    bool own = (a->parts & (CIRCE__METRIC | CIRCE__LEAVES)) != 0;
+/* After a short search, each side has its own spectrum, of the directions that its ridge uses. */
+static bool same_sight(const circe__regressions *made, const circe__sight *a, const circe__sight *b) {
+    bool own = (a->parts & (CIRCE__METRIC | CIRCE__LEAVES)) != 0 || made->side[0].quick || made->side[1].quick;
     return a->parts == b->parts && a->multiple == b->multiple && a->rank == b->rank && a->left_out == b->left_out &&
            (!own || a->side == b->side);
 }
@@ -348,7 +349,7 @@ static circe_status spectrum_of(const circe__data *data, const circe__sight *sig
                                 const circe__spectrum **spectrum) {
     for (int64_t k = 0; k < made->n_spectra; k++) {
         *spectrum = &made->spectra[k];
-        if (same_sight(&made->spectra[k].sight, sight)) return CIRCE_OK;
+        if (same_sight(made, &made->spectra[k].sight, sight)) return CIRCE_OK;
     }
     circe_status status = circe__spectrum_make(data, sight, &made->spectra[made->n_spectra]);
     if (status == CIRCE_OK) *spectrum = &made->spectra[made->n_spectra++];
@@ -401,7 +402,6 @@ typedef struct adapting {
     circe__sight sights[2];
     circe__regressions *made;
     choice *best;
-    bool quick;
 } adapting;
 
 static circe_status run_leading(void *user, int64_t t) {
@@ -462,16 +462,18 @@ static circe_status count_needed(void *user, const circe__table *F, const double
     circe__spectrum some = {.n = SOME_ROWS, .rank = rank, .s = s, .sight = a->made->spectra[w->k].sight};
     circe__table rows = {0}, turned = {0};
     double least = HUGE_VAL;
+    bool quick = false;
     circe_status status = circe__table_rows(context, F, w->index, SOME_ROWS, &rows);
     if (status == CIRCE_OK) status = circe__turned(context, &rows, V, rank, &turned);
     some.Q = turned.data;
     for (int t = 0; status == CIRCE_OK && t < 2; t++) {
-        if (a->by[t] == NULL || !same_sight(&some.sight, &a->sights[t])) continue;
+        if (a->by[t] == NULL || !same_sight(a->made, &some.sight, &a->sights[t])) continue;
         status = ridge_of_some(w, t, F, V, &some);
         least = fmin(least, circe__undersmoothed(&all, a->best[t].ridge, a->data->options.undersmoothing));
+        quick = a->made->side[t].quick;
     }
     *needed = rank;
-    while (a->quick && *needed > 1 && s[rank - *needed] < negligible * least) --*needed;
+    while (quick && *needed > 1 && s[rank - *needed] < negligible * least) --*needed;
     circe__table_free(context, &rows);
     circe__table_free(context, &turned);
     return status;
@@ -522,18 +524,19 @@ static circe_status adapt(const circe__data *data, const circe__table *const tar
                           circe__regressions *made) {
     const circe__data host = circe__on_host(data);
     adapting a = {.data = data, .targets = targets, .made = made, .best = best};
+    bool quick[2] = {false, false};
     circe_status status = circe__beside(data, 2, run_leading, &a);
-    if (status == CIRCE_OK) status = circe__screen(&host, a.seen, a.sights, &a.quick);
+    if (status == CIRCE_OK) status = circe__screen(&host, a.seen, a.sights, quick);
+    for (int t = 0; t < 2; t++) made->side[t].quick = quick[t];
     circe__table_free(data->context, &a.copies[0]);
     circe__table_free(data->context, &a.copies[1]);
     for (int t = 0; status == CIRCE_OK && t < 2; t++) /* the spectra that run_ridges will look for */
-        if (a.by[t] != NULL && (made->n_spectra == 0 || !same_sight(&made->spectra[0].sight, &a.sights[t])))
+        if (a.by[t] != NULL && (made->n_spectra == 0 || !same_sight(made, &made->spectra[0].sight, &a.sights[t])))
             made->spectra[made->n_spectra++].sight = a.sights[t];
     if (status == CIRCE_OK) status = circe__beside(data, made->n_spectra, run_spectrum, &a);
     if (status == CIRCE_OK) status = circe__beside(data, 2, run_ridges, &a);
     circe__table_free(data->context, &a.led[0]);
     circe__table_free(data->context, &a.led[1]);
-    for (int t = 0; t < 2; t++) made->side[t].quick = a.quick;
     return status;
 }
 
