@@ -60,12 +60,12 @@ circe_status circe__face_features(const circe__data *data, const circe__sight *s
 
 /* gcv.c: the least over the ridges of the mean squared residual over (1 - degrees / n)^2, from features, centred and
  * weighted, `extra` degrees being counted in. Ridge and degrees are those of the largest ridge whose error is at most
- * 1 + alike times that. */
+ * 1 + near times that. */
 typedef struct circe__gcv {
     double error, alone, ridge, degrees;
 } circe__gcv;
 circe_status circe__gcv_of(const circe__data *data, const circe__table *F, const circe__table *const targets[2],
-                           const double extra[2], double alike, circe__gcv found[2]);
+                           const double extra[2], double near, circe__gcv found[2]);
 
 /* The sight for each target, from low ranks and some rows (screen.c). quick[t]: data->quick, and that was enough. */
 circe_status circe__screen(const circe__data *data, const circe__table *const targets[2], circe__sight best[2],

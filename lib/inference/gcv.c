@@ -95,13 +95,13 @@ static circe_status reduced_make(const circe_context *context, int64_t r, int64_
 }
 
 /* The least error of n ridges, with the largest that comes close to it. */
-static circe__gcv choose(const circe__gcv *tried, int64_t n, double alone, double alike) {
+static circe__gcv choose(const circe__gcv *tried, int64_t n, double alone, double near) {
     circe__gcv best = {HUGE_VAL, alone, 1.0, 0.0};
     for (int64_t l = 0; l < n; l++)
         if (tried[l].error < best.error) best = tried[l];
     const double least = best.error;
     for (int64_t l = 0; l < n; l++)
-        if (tried[l].ridge > best.ridge && tried[l].error <= (1.0 + alike) * least && least < HUGE_VAL) best = tried[l];
+        if (tried[l].ridge > best.ridge && tried[l].error <= (1.0 + near) * least && least < HUGE_VAL) best = tried[l];
     best.error = least;
     return best;
 }
@@ -115,7 +115,7 @@ static circe_status of_blocks(const circe__data *data, const circe__table *F, co
 }
 
 circe_status circe__gcv_of(const circe__data *data, const circe__table *F, const circe__table *const targets[2],
-                           const double extra[2], double alike, circe__gcv found[2]) {
+                           const double extra[2], double near, circe__gcv found[2]) {
     const circe__algebra *algebra = data->context->backend->algebra;
     const circe_test_options *o = &data->options;
     int64_t rows = F->rows, r = F->cols, columns[2] = {0, 0};
@@ -150,7 +150,7 @@ circe_status circe__gcv_of(const circe__data *data, const circe__table *F, const
             m.tried[t][l].error = left / n / (free * free);
         }
     }
-    for (int t = 0; t < 2; t++) found[t] = choose(m.tried[t], o->n_ridge, total[t] / n, alike);
+    for (int t = 0; t < 2; t++) found[t] = choose(m.tried[t], o->n_ridge, total[t] / n, near);
     reduced_free(data->context, &m);
     return CIRCE_OK;
 }

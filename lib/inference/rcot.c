@@ -67,7 +67,8 @@ static circe_status test_residuals(const circe__data *data, circe_test_result *r
     if (status == CIRCE_OK) status = circe__residual(&made.side[1], &pair.left);
     if (status == CIRCE_OK) status = circe__noise(data, &made.side[1], &pair.right, &pair.noise);
     if (status == CIRCE_OK) status = circe__remaining(data, &made.side[1], &pair.right, &pair.noise, &remaining);
-    const bool quick = made.side[0].quick || made.side[1].quick, checked = data->y.dim > 0 && (quick || !o->skip_checks);
+    const bool quick = made.side[0].quick || made.side[1].quick,
+               checked = data->y.dim > 0 && (quick || !o->skip_checks);
     result->rank_x = pair.p = pair.left.cols;
     result->rank_z = pair.q = pair.right.cols;
     pair.scale = data->by_value ? 1.0 : 1.0 / (double)data->n;

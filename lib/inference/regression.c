@@ -419,13 +419,21 @@ static circe_status run_leading(void *user, int64_t t) {
  * The ridge is chosen before F is turned, by leave-one-out of some rows under the fit of all. Then only the directions
  * are turned that this ridge uses. */
 
-enum { SOME_ROWS = 1024 };
+enum { SOME_ROWS = 1024, QUICK_ROWS = 512 };
+
+/* So many; 0: the ridge of such a side is chosen on all rows, after F is turned. */
+static int64_t some_of(const circe__data *data, bool quick) {
+    int64_t some = quick ? QUICK_ROWS : SOME_ROWS;
+    bool many = data->options.method == CIRCE_TEST_RCOT && data->total > some + some / 2;
+    return many && data->dependence == NULL ? some : 0;
+}
 
 /* The k-th spectrum. */
 typedef struct needing {
     adapting *a;
     int64_t k;
-    int64_t *index; /* (SOME_ROWS) */
+    bool quick;
+    int64_t some, *index; /* (some) */
     circe__data part;
 } needing;
 
@@ -442,7 +450,7 @@ static circe_status ridge_of_some(const needing *w, int t, const circe__table *F
     if (status == CIRCE_OK && q > 0) context->backend->algebra->gemm(0, 0, rank, q, r, 1.0, V, r, C, q, 0.0, P, q);
     if (status == CIRCE_OK && are_ascending(a->data->options.ridge, a->data->options.n_ridge))
         status = guess_ridge(a->data, some->s, rank, target, P, &guess);
-    if (status == CIRCE_OK) status = circe__table_rows(context, target, w->index, SOME_ROWS, &rows);
+    if (status == CIRCE_OK) status = circe__table_rows(context, target, w->index, w->some, &rows);
     if (status == CIRCE_OK) status = try_around(&w->part, some, &rows, P, guess, &a->best[t]);
     a->best[t].sight.side = t;
     circe__table_free(context, &rows);
@@ -459,29 +467,22 @@ static circe_status count_needed(void *user, const circe__table *F, const double
     const adapting *a = w->a;
     const circe_context *context = a->data->context;
     const circe__spectrum all = {.n = F->rows, .rank = rank, .s = s};
-    circe__spectrum some = {.n = SOME_ROWS, .rank = rank, .s = s, .sight = a->made->spectra[w->k].sight};
+    circe__spectrum some = {.n = w->some, .rank = rank, .s = s, .sight = a->made->spectra[w->k].sight};
     circe__table rows = {0}, turned = {0};
     double least = HUGE_VAL;
-    bool quick = false;
-    circe_status status = circe__table_rows(context, F, w->index, SOME_ROWS, &rows);
+    circe_status status = circe__table_rows(context, F, w->index, w->some, &rows);
     if (status == CIRCE_OK) status = circe__turned(context, &rows, V, rank, &turned);
     some.Q = turned.data;
     for (int t = 0; status == CIRCE_OK && t < 2; t++) {
         if (a->by[t] == NULL || !same_sight(a->made, &some.sight, &a->sights[t])) continue;
         status = ridge_of_some(w, t, F, V, &some);
         least = fmin(least, circe__undersmoothed(&all, a->best[t].ridge, a->data->options.undersmoothing));
-        quick = a->made->side[t].quick;
     }
     *needed = rank;
-    while (quick && *needed > 1 && s[rank - *needed] < negligible * least) --*needed;
+    while (w->quick && *needed > 1 && s[rank - *needed] < negligible * least) --*needed;
     circe__table_free(context, &rows);
     circe__table_free(context, &turned);
     return status;
-}
-
-static bool are_many(const circe__data *data) {
-    return data->options.method == CIRCE_TEST_RCOT && data->total > SOME_ROWS + SOME_ROWS / 2 &&
-           data->dependence == NULL;
 }
 
 static circe_status run_spectrum(void *user, int64_t k) {
@@ -489,18 +490,21 @@ static circe_status run_spectrum(void *user, int64_t k) {
     const circe__data *data = a->data;
     circe__spectrum *made = &a->made->spectra[k];
     const circe__sight sight = made->sight;
-    if (!are_many(data)) return circe__spectrum_make(data, &sight, made);
+    const bool quick = a->made->side[sight.side].quick;
+    const int64_t some = some_of(data, quick);
+    if (some == 0) return circe__spectrum_make(data, &sight, made);
     circe__table F = {0};
-    needing w = {.a = a, .k = k, .index = circe__alloc(data->context, SOME_ROWS, sizeof *w.index)};
+    needing w = {.a = a, .k = k, .quick = quick, .some = some};
+    w.index = circe__alloc(data->context, some, sizeof *w.index);
     circe_status status = w.index == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) {
         circe__random_subset(data->context->threads, (circe_random){data->options.seed, CIRCE__STREAM_HALVES},
-                             data->total, SOME_ROWS, w.index);
-        w.part = (circe__data){.context = data->context, .options = data->options, .total = SOME_ROWS};
-        w.part.unit = circe__alloc(data->context, SOME_ROWS, sizeof *w.part.unit);
+                             data->total, some, w.index);
+        w.part = (circe__data){.context = data->context, .options = data->options, .total = some};
+        w.part.unit = circe__alloc(data->context, some, sizeof *w.part.unit);
         status = w.part.unit == NULL ? CIRCE_ERR_MEMORY : circe__features_y(data, &sight, &F, &made->left_out);
     }
-    for (int64_t i = 0; status == CIRCE_OK && i < SOME_ROWS; i++) w.part.unit[i] = data->unit[w.index[i]];
+    for (int64_t i = 0; status == CIRCE_OK && i < some; i++) w.part.unit[i] = data->unit[w.index[i]];
     if (status == CIRCE_OK) status = circe__weigh(data, &F);
     if (status == CIRCE_OK) status = circe__decompose_needed(data, &F, NULL, count_needed, &w, made);
     circe__table_free(data->context, &F);
@@ -512,7 +516,7 @@ static circe_status run_spectrum(void *user, int64_t k) {
 static circe_status run_ridges(void *user, int64_t t) {
     const adapting *a = user;
     const circe__spectrum *spectrum = NULL;
-    if (a->by[t] == NULL || are_many(a->data)) return CIRCE_OK;
+    if (a->by[t] == NULL || some_of(a->data, a->made->side[t].quick) > 0) return CIRCE_OK;
     circe_status status = spectrum_of(a->data, &a->sights[t], a->made, &spectrum);
     if (status == CIRCE_OK) status = try_ridges(a->data, spectrum, a->by[t], &a->best[t]);
     a->best[t].sight.side = (int)t;

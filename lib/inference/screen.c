@@ -4,9 +4,9 @@
  * degrees of freedom, each split of a tree as SPLIT_DEGREES. Sums of parts grow one part at a time, from the best
  * kernel and from the additive one.
  *
- * rcot begins with a short search, on QUICK_ROWS rows, for a smooth function of y or of a few directions of it: some
- * widths of one kernel, two of the metric. What it finds has few degrees of freedom or is not used: then, or if the
- * residuals are not free of y (rcot.c), all of the search follows. */
+ * rcot begins with a short search, on QUICK_ROWS rows, for a smooth function of y or of a few directions of it: two
+ * widths of the metric, some of one kernel. What it finds for a side has few degrees of freedom or is not used: then,
+ * or if the residuals of both sides are not free of y (rcot.c), all of the search follows. */
 #include <math.h>
 #include <string.h>
 
@@ -31,6 +31,9 @@ static const double SPLIT_DEGREES = 3.0;
 /* Errors that differ by a smaller share are the same for rcot, which then takes fewer features. Cross-validation of
  * some hundred rows does not tell them apart. */
 static const double ALIKE = 0.0025, ALIKE_QUICK = 0.005;
+/* Of ridges whose errors are so near, the short search takes the largest: the least error of some hundred rows is
+ * often, by chance, that of many degrees of freedom. */
+static const double NEAR = 0.01;
 static const double CLEARLY = 0.97; /* an error over one that it is clearly less than */
 
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
@@ -63,7 +66,7 @@ static bool is_better(const screening *s, int t, double error, int64_t rank, uns
 
 /* A candidate for the sides whose flag is set. */
 static circe_status consider_at(screening *s, circe__sight sight, bool of_x, bool of_z, double extra, int64_t rank) {
-    const double alike = s->data->quick ? ALIKE_QUICK : 0.0;
+    const double near = s->data->quick ? NEAR : 0.0;
     const circe__table *targets[2] = {of_x ? s->targets[0] : NULL, of_z ? s->targets[1] : NULL};
     const double extras[2] = {extra, extra};
     circe__gcv found[2];
@@ -72,7 +75,7 @@ static circe_status consider_at(screening *s, circe__sight sight, bool of_x, boo
     if (targets[0] == NULL && targets[1] == NULL) return CIRCE_OK;
     circe_status status = circe__face_features(s->data, &sight, 1e-6, rank, &F, &left);
     if (status == CIRCE_OK) circe__weigh(s->data, &F);
-    if (status == CIRCE_OK) status = circe__gcv_of(s->data, &F, targets, extras, alike, found);
+    if (status == CIRCE_OK) status = circe__gcv_of(s->data, &F, targets, extras, near, found);
     for (int t = 0; status == CIRCE_OK && t < 2; t++)
         if (targets[t] != NULL && is_better(s, t, found[t].error, F.cols, sight.parts)) {
             s->least[t] = found[t].error;
