@@ -162,9 +162,9 @@ static bool nothing_to_check(const circe__data *data) {
     return data->y.dim == 0 || (data->by_value && circe__by_kernel(data)) || circe__only_categories(&data->y);
 }
 
-/* rcot, which is there for many rows, looks at a random part of them. */
+/* A test for many rows looks at a random part of them. */
 static circe_status choose_part(const circe__data *data, int64_t most, circe__views *views) {
-    if (data->options.method != CIRCE_TEST_RCOT || data->total <= most || data->dependence != NULL) return CIRCE_OK;
+    if (!circe__kind_of(&data->options)->frugal || data->total <= most || data->dependence != NULL) return CIRCE_OK;
     views->index = circe__alloc(data->context, most, sizeof *views->index);
     if (views->index == NULL) return CIRCE_ERR_MEMORY;
     circe__random_subset(data->context->threads, (circe_random){data->options.seed, CIRCE__STREAM_HALVES}, data->total,

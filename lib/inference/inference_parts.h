@@ -497,6 +497,21 @@ circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, 
 
 /* ---- one function per method ------------------------------------------------------------------------------------- */
 
+/* What a test is and what it uses: a row of the table in test.c. */
+typedef struct circe__kind {
+    const char *name;
+    circe_status (*run)(const circe__data *data, circe_test_result *result);
+    circe_test_null nulls[5]; /* those it has, the first is automatic; 0 ends the list */
+    bool marginal;            /* does not use y */
+    bool columns;             /* tests columns, not features of kernels, and has a choice of regressor */
+    bool signs;               /* each column also times signs along y */
+    bool splits;              /* the rows: no weights, groups or time */
+    bool auxiliary;           /* takes further rows of (y, z) */
+    bool on_device;
+    bool frugal; /* for many rows: few features of y, chosen among few rows; checks look at some rows */
+} circe__kind;
+const circe__kind *circe__kind_of(const circe_test_options *options);
+
 circe_status circe__test_kci(const circe__data *data, circe_test_result *result);
 circe_status circe__test_circe(const circe__data *data, circe_test_result *result);
 /* A random order of the rows, of which the first share is tested. The caller frees *order. */

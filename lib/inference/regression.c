@@ -424,7 +424,7 @@ enum { SOME_ROWS = 1024, QUICK_ROWS = 512 };
 /* So many; 0: the ridge of such a side is chosen on all rows, after F is turned. */
 static int64_t some_of(const circe__data *data, bool quick) {
     int64_t some = quick ? QUICK_ROWS : SOME_ROWS;
-    bool many = data->options.method == CIRCE_TEST_RCOT && data->total > some + some / 2;
+    bool many = circe__kind_of(&data->options)->frugal && data->total > some + some / 2;
     return many && data->dependence == NULL ? some : 0;
 }
 

@@ -58,7 +58,7 @@ static int64_t rank_of(const circe__data *data) {
 /* Whether an error with so many features is better than the best of side t so far. Jumps, whose places all rows have
  * found, count if they help at all. */
 static bool is_better(const screening *s, int t, double error, int64_t rank, unsigned parts) {
-    if (s->data->options.method != CIRCE_TEST_RCOT || (parts & CIRCE__LEAVES)) return error < s->least[t];
+    if (!circe__kind_of(&s->data->options)->frugal || (parts & CIRCE__LEAVES)) return error < s->least[t];
     double share = s->data->quick ? ALIKE_QUICK : ALIKE;
     double alike = (rank < s->rank[t] ? 1.0 + share : 1.0 - share) * s->floor[t];
     return error < alike || (error < s->least[t] && rank <= s->rank[t]);
@@ -412,7 +412,7 @@ static circe_status consider_few(screening *s, bool enough[2]) {
  * more. rcot is content with half as many. */
 static int64_t enough_features(const screening *s, int t) {
     const int64_t least = s->all->quick ? 48 : 96;
-    double times = s->all->quick ? 2.0 : s->all->options.method == CIRCE_TEST_RCOT ? 3.0 : 6.0;
+    double times = s->all->quick ? 2.0 : circe__kind_of(&s->all->options)->frugal ? 3.0 : 6.0;
     double more = pow((double)s->all->total / (double)s->data->total, 0.25);
     int64_t wanted = (int64_t)(times * more * s->degrees[t]), rank = least;
     while (rank < wanted) rank += rank / 3; /* steps: the two sides often share their features */
