@@ -463,10 +463,11 @@ double circe__clip_p(double p);
 /* Weighted functions of y that check the residuals of both sides; made when they are first needed. */
 typedef struct circe__views {
     circe__table of[2];
-    int64_t *index; /* the rows they are of; NULL: all */
+    int64_t *index;    /* the rows they are of; NULL: all */
+    int64_t null_rows; /* the most that the null is from */
     circe__data part;
 } circe__views;
-/* rcot's are of at most so many rows. */
+/* A frugal test's are of at most so many rows, and its nulls from at most a quarter of them. */
 circe_status circe__views_make(const circe__data *data, int64_t most, circe__views *views);
 void circe__views_free(const circe_context *context, circe__views *views);
 
