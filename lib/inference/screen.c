@@ -201,17 +201,20 @@ static circe_status consider_additive(screening *s, int t) {
     return status;
 }
 
-/* Whether the best so far of a side uses so many degrees of freedom that its bias may matter. */
+/* A smooth function of few directions takes a dozen degrees of freedom or so, at any n. */
+static const double SMOOTH = 25.0;
+
+/* Whether the best so far of a side uses so many degrees of freedom that its bias may matter. In the short search of
+ * few rows, a smooth function may use more of them: the misfit says whether it matters (rcot.c). */
 static bool is_rough(const screening *s, int t) {
-    const double many = 1.0 / 16.0;
-    return s->targets[t] != NULL && s->degrees[t] >= many * (double)s->data->total;
+    const double n = (double)s->data->total, many = n / 16.0, few_rows = fmin(n / 6.0, SMOOTH);
+    return s->targets[t] != NULL && s->degrees[t] >= (s->data->quick ? fmax(many, few_rows) : many);
 }
 
-/* Whether it takes more degrees of freedom than a smooth function of few directions, a dozen or so at any n. Steps of
- * many columns under much noise (classes of x and z) do, but far fewer than is_rough asks for. */
+/* Whether it takes more degrees of freedom than a smooth function. Steps of many columns under much noise (classes of x
+ * and z) do, but far fewer than is_rough asks for. */
 static bool may_jump(const screening *s, int t) {
-    const double smooth = 25.0;
-    return s->targets[t] != NULL && s->data->y.dim <= MOST_SPLIT_DIM && s->degrees[t] >= smooth;
+    return s->targets[t] != NULL && s->data->y.dim <= MOST_SPLIT_DIM && s->degrees[t] >= SMOOTH;
 }
 
 /* Whether it explains something, but little, as a kernel does of a product of columns. */
