@@ -296,14 +296,14 @@ static circe_status refuse_size(const test_job *j, const circe_test_plan *plan) 
 }
 
 static circe_status take_sample(test_job *j, int64_t rows, const char *time) {
-    bool rcot = j->what != NULL && j->what->method == CIRCE_TEST_RCOT;
+    bool millions = j->what != NULL && (j->what->uses & TEST_MILLIONS);
     input *group[MOST_INPUTS];
     variable variables[MOST_INPUTS];
     notes_add(&j->warnings,
               "a random sample of %" PRId64 " of the %" PRId64 " rows was tested (--rows %" PRId64 " --seed %" PRId64
               " repeats it); testing all of them would take about %s; --rows all does that%s",
               rows, j->result->given, rows, j->options->seed, time,
-              rcot ? "" : ", and the test rcot takes millions of rows in seconds");
+              millions ? "" : ", and the test rcot takes millions of rows in seconds");
     circe_status status = inputs_sample(j->options->seed, group, group_all(j, variables, group), rows, TEST_LEAST_ROWS);
     if (status == CIRCE_OK) status = split_predictions(j);
     return status == CIRCE_OK ? row_columns_take(j->of_rows) : status;

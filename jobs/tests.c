@@ -27,7 +27,7 @@ const test_kind tests[] = {
                 "is blind to dependence without correlation, such as between e and e^2."},
     {.name = "rcot",
      .method = CIRCE_TEST_RCOT,
-     .uses = TEST_KERNELS | TEST_CONDITIONS,
+     .uses = TEST_KERNELS | TEST_CONDITIONS | TEST_MILLIONS,
      .summary = "Conditional. Like kci, but with a few random Fourier features. It tests a million rows in seconds. It "
                 "is blind to what these features do not show."},
     {.name = "hsic",

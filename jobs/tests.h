@@ -17,6 +17,7 @@ enum {
     TEST_SPLIT = 1 << 3,      /* --test-share */
     TEST_MEAN = 1 << 4,       /* --mean */
     TEST_REGRESSION = 1 << 5, /* --regressor */
+    TEST_MILLIONS = 1 << 6,   /* of rows, in seconds */
 };
 
 typedef struct test_kind {

@@ -133,6 +133,8 @@ typedef struct circe__algebra {
     /* a (n, n), of which the lower triangle is read := its eigenvectors, one per row; w ascending. Returns LAPACK's
      * info. work: 1 + 6n + 2n^2. */
     int (*eigen)(int64_t n, double *a, double *w, double *work, int *iwork);
+    /* Only w, in half the time; a is overwritten. The same scratch. */
+    int (*eigenvalues)(int64_t n, double *a, double *w, double *work, int *iwork);
     /* a (n, n) symmetric positive definite, of which the lower triangle is read := its inverse, both triangles. Returns
      * LAPACK's info: not 0 if it is not positive definite. */
     int (*invert_spd)(int64_t n, double *a);

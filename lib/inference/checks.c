@@ -32,6 +32,7 @@ typedef struct checked {
     const circe__spectrum *spectrum;
     circe__table Q, right, noise; /* borrowed; right: the target, of a part its residual */
     double ridge, share;          /* share of the rows in the part */
+    int64_t null_rows;
 } checked;
 
 /* Functions of y against the residual. */
@@ -102,7 +103,7 @@ static circe_status null_of_some(const checked *w, const circe__table *F, const 
     const circe__pair pair = {.n = m, .p = left.cols, .q = q, .left = left, .noise = noise};
     if (status == CIRCE_OK)
         status = w->data->dependence != NULL ? circe__block_moments(w->data, &pair, mean, variance)
-                                             : circe__moments(w->data, &pair, CHECK_ROWS, mean, variance);
+                                             : circe__moments(w->data, &pair, w->null_rows, mean, variance);
     double scale = some > 0.0 ? all / some : 0.0;
     *mean *= scale;
     *variance *= scale * scale;
@@ -116,7 +117,7 @@ static circe_status null_of_some(const checked *w, const circe__table *F, const 
 /* The p-value of the residuals against weighted functions of y, F. */
 static circe_status check_against(const checked *w, const circe__table *F, double *p) {
     const circe_context *context = w->data->context;
-    int64_t n = F->rows, r = w->spectrum->rank, m = w->data->dependence != NULL ? n : circe__min(n, CHECK_ROWS);
+    int64_t n = F->rows, r = w->spectrum->rank, m = w->data->dependence != NULL ? n : circe__min(n, w->null_rows);
     against a = {.c = F->cols, .q = circe__min(w->right.cols, CHECK_COLUMNS)};
     double mean = 0.0, variance = 0.0, value = 0.0;
     *p = 1.0;
@@ -162,9 +163,9 @@ static bool nothing_to_check(const circe__data *data) {
     return data->y.dim == 0 || (data->by_value && circe__by_kernel(data)) || circe__only_categories(&data->y);
 }
 
-/* rcot, which is there for many rows, looks at a random part of them. */
+/* A test for many rows looks at a random part of them. */
 static circe_status choose_part(const circe__data *data, int64_t most, circe__views *views) {
-    if (data->options.method != CIRCE_TEST_RCOT || data->total <= most || data->dependence != NULL) return CIRCE_OK;
+    if (!circe__kind_of(&data->options)->frugal || data->total <= most || data->dependence != NULL) return CIRCE_OK;
     views->index = circe__alloc(data->context, most, sizeof *views->index);
     if (views->index == NULL) return CIRCE_ERR_MEMORY;
     circe__random_subset(data->context->threads, (circe_random){data->options.seed, CIRCE__STREAM_HALVES}, data->total,
@@ -177,7 +178,8 @@ circe_status circe__views_make(const circe__data *data, int64_t most, circe__vie
     bool one = circe__columns(data)->dim == 1;
     const circe__sight sight = {one ? CIRCE__ROUGH : CIRCE__ADDITIVE, 0, one ? 1.0 : 0.1, 0, 0.0};
     double left;
-    *views = (circe__views){.index = NULL};
+    bool fewer = circe__kind_of(&data->options)->frugal && most / 4 < CHECK_ROWS;
+    *views = (circe__views){.null_rows = fewer ? most / 4 : CHECK_ROWS};
     if (nothing_to_check(data) || data->faces == NULL) return CIRCE_OK;
     circe_status status = choose_part(data, most, views);
     const circe__data *seen = views->index != NULL ? &views->part : data;
@@ -212,7 +214,8 @@ static circe_status side_of_part(const circe__data *data, const circe__regressor
                    owned[1],
                    owned[2],
                    regressor->ridge,
-                   (double)m / (double)data->total};
+                   (double)m / (double)data->total,
+                   views->null_rows};
     return status;
 }
 
@@ -229,11 +232,16 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
     if (own.parts == 0) own.parts = CIRCE__KERNEL;
     own.multiple = narrow > 0.0 ? narrow : narrower;
     int count = data->faces == NULL ? 1 : circe__columns(data)->dim > 1 ? 3 : 2;
-    circe_status status =
-        count > 1 && views->of[0].data == NULL ? circe__views_make(data, data->total, views) : CIRCE_OK;
+    circe_status status = count > 1 && views->of[0].data == NULL ? circe__views_make(data, INT64_MAX, views) : CIRCE_OK;
     circe__table owned[3] = {{0}};
-    checked w = {
-        data, regressor->spectrum, circe__spectrum_rows(regressor->spectrum), *target, *noise, regressor->ridge, 1.0};
+    checked w = {data,
+                 regressor->spectrum,
+                 circe__spectrum_rows(regressor->spectrum),
+                 *target,
+                 *noise,
+                 regressor->ridge,
+                 1.0,
+                 views->null_rows > 0 ? views->null_rows : CHECK_ROWS};
     if (status == CIRCE_OK && views->index != NULL) status = side_of_part(data, regressor, noise, views, owned, &w);
     for (int k = 0; status == CIRCE_OK && k < count; k++) {
         circe__table F = {0};

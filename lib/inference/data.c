@@ -71,24 +71,8 @@ static circe_status check_numbers(const circe_test_options *o) {
     return CIRCE_OK;
 }
 
-/* The nulls that a method has; 0 ends the list, the first is automatic. */
-static const circe_test_null *nulls_of(circe_test_method method) {
-    static const circe_test_null kci[] = {CIRCE_NULL_GAMMA, CIRCE_NULL_SPECTRAL, CIRCE_NULL_WILD,
-                                          CIRCE_NULL_PERMUTATION, 0};
-    static const circe_test_null circe[] = {CIRCE_NULL_WILD, CIRCE_NULL_GAMMA, CIRCE_NULL_SPECTRAL,
-                                            CIRCE_NULL_PERMUTATION, 0};
-    static const circe_test_null splitkci[] = {CIRCE_NULL_WILD, 0};
-    static const circe_test_null gcm[] = {CIRCE_NULL_NORMAL, CIRCE_NULL_MULTIPLIER, CIRCE_NULL_PERMUTATION, 0};
-    static const circe_test_null rcot[] = {CIRCE_NULL_SPECTRAL, CIRCE_NULL_GAMMA, CIRCE_NULL_PERMUTATION, 0};
-    static const circe_test_null hsic[] = {CIRCE_NULL_PERMUTATION, CIRCE_NULL_GAMMA, CIRCE_NULL_WILD, 0};
-    static const circe_test_null wgcm[] = {CIRCE_NULL_MULTIPLIER, CIRCE_NULL_PERMUTATION, 0};
-    static const circe_test_null pcm[] = {CIRCE_NULL_NORMAL, 0};
-    static const circe_test_null *const all[] = {kci, circe, splitkci, gcm, rcot, hsic, wgcm, pcm};
-    return all[method - CIRCE_TEST_KCI];
-}
-
 static circe_status check_null(const circe_test_options *o) {
-    const circe_test_null *known = nulls_of(o->method);
+    const circe_test_null *known = circe__kind_of(o)->nulls;
     for (const circe_test_null *null = known; *null != 0; null++)
         if (o->null == CIRCE_NULL_AUTO || o->null == *null) return CIRCE_OK;
     char names[64] = "";
@@ -119,14 +103,14 @@ circe_status circe__test_fill(const circe_test_options *given, circe_test_option
     if (status == CIRCE_OK) status = check_null(options);
     if (status == CIRCE_OK) status = check_grid(options->width, options->n_width, "width");
     if (status == CIRCE_OK) status = check_grid(options->ridge, options->n_ridge, "ridge");
+    const circe__kind *kind = circe__kind_of(options);
     bool auxiliary = options->auxiliary_y != NULL || options->auxiliary_z != NULL;
-    if (status == CIRCE_OK && auxiliary && options->method != CIRCE_TEST_CIRCE)
+    if (status == CIRCE_OK && auxiliary && !kind->auxiliary)
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "only the method circe takes auxiliary rows of (y, z), not %s",
                           circe_test_method_name(options->method));
     if (status == CIRCE_OK && auxiliary && (options->auxiliary_y == NULL || options->auxiliary_z == NULL))
         return circe_fail(CIRCE_ERR_ARGUMENT, "auxiliary rows need both y and z");
-    bool columns = options->method == CIRCE_TEST_GCM || options->method == CIRCE_TEST_WGCM;
-    if (status == CIRCE_OK && !columns &&
+    if (status == CIRCE_OK && !kind->columns &&
         (options->fitted_x != NULL || options->fitted_z != NULL || options->regressor != CIRCE_REGRESSOR_KERNEL))
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "only gcm and wgcm have a choice of regressor, not %s",
                           circe_test_method_name(options->method));
@@ -173,7 +157,7 @@ static circe_status check_auxiliary(const circe_test_options *o, const circe_mat
 static circe_status take_rows(circe__data *data, int64_t auxiliary) {
     const double *weights = data->options.weights;
     double sum = 0.0;
-    if (weights != NULL && (data->options.method == CIRCE_TEST_SPLITKCI || data->options.method == CIRCE_TEST_PCM))
+    if (weights != NULL && circe__kind_of(&data->options)->splits)
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s does not support weights; kci, circe, gcm, wgcm, rcot and hsic do",
                           circe_test_method_name(data->options.method));
     for (int64_t i = 0; i < data->given; i++) {

@@ -199,20 +199,19 @@ static circe_status first_length(const circe__data *data, double *length) {
 /* ---- the options ------------------------------------------------------------------------------------------------- */
 
 static circe_status check_options(const circe_test_options *o) {
-    const char *method = circe_test_method_name(o->method);
-    if (o->method == CIRCE_TEST_SPLITKCI || o->method == CIRCE_TEST_PCM)
+    const circe__kind *kind = circe__kind_of(o);
+    if (kind->splits)
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
                           "%s does not support groups or time, because it would split rows that depend on each other; "
                           "kci, circe, gcm, wgcm, rcot and hsic do",
-                          method);
+                          kind->name);
     if (o->auxiliary_y != NULL || o->mean == CIRCE_MEAN_SPLIT)
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "groups and time cannot be combined with auxiliary rows or a split");
     if (o->null == CIRCE_NULL_GAMMA || o->null == CIRCE_NULL_SPECTRAL ||
-        (o->null == CIRCE_NULL_PERMUTATION && o->method != CIRCE_TEST_HSIC))
+        (o->null == CIRCE_NULL_PERMUTATION && !kind->marginal))
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
                           "the null %s needs independent rows; with groups or time, %s has the null %s",
-                          circe_test_null_name(o->null), method,
-                          o->method == CIRCE_TEST_GCM || o->method == CIRCE_TEST_WGCM ? "multiplier" : "wild");
+                          circe_test_null_name(o->null), kind->name, kind->columns ? "multiplier" : "wild");
     if (!(o->block >= 0.0 && isfinite(o->block)) || (o->block > 0.0 && o->block < 1.0))
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "block is %g; it must be a number of times, at least 1, or 0 for automatic", o->block);

@@ -91,6 +91,7 @@ circe_status circe__faces_subset(const circe__data *data, const int64_t *index, 
     circe__faces *to = *subset = circe__calloc(data->context, 1, sizeof **subset);
     if (to == NULL) return CIRCE_ERR_MEMORY;
     memcpy(to->splits, from->splits, sizeof to->splits);
+    memcpy(to->learned, from->learned, sizeof to->learned);
     const circe__variable *sources[] = {&from->scores,    &from->rough,     &from->metric[0],
                                         &from->metric[1], &from->leaves[0], &from->leaves[1]};
     circe__variable *targets[] = {&to->scores,    &to->rough,     &to->metric[0],

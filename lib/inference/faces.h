@@ -18,6 +18,7 @@ struct circe__faces {
     circe__variable scores, rough, metric[2];
     circe__variable leaves[2]; /* (total, 1): the leaf of each row */
     int64_t splits[2];
+    double learned[2];     /* the error with the metric over that without */
     circe__table steps[2]; /* (total, up to 3): the side of the tree's first splits that each row is on, -1 or 1 */
 };
 
@@ -58,13 +59,14 @@ circe_status circe__face_features(const circe__data *data, const circe__sight *s
                                   circe__table *features, double *left);
 
 /* gcv.c: the least over the ridges of the mean squared residual over (1 - degrees / n)^2, from features, centred and
- * weighted, `extra` degrees being counted in. */
+ * weighted, `extra` degrees being counted in. Ridge and degrees are those of the largest ridge whose error is at most
+ * 1 + near times that. */
 typedef struct circe__gcv {
     double error, alone, ridge, degrees;
 } circe__gcv;
 circe_status circe__gcv_of(const circe__data *data, const circe__table *F, const circe__table *const targets[2],
-                           const double extra[2], circe__gcv found[2]);
+                           const double extra[2], double near, circe__gcv found[2]);
 
-/* The sight for each target, from low ranks and some rows (screen.c). *quick: data->quick, and that was enough. */
+/* The sight for each target, from low ranks and some rows (screen.c). quick[t]: data->quick, and that was enough. */
 circe_status circe__screen(const circe__data *data, const circe__table *const targets[2], circe__sight best[2],
-                           bool *quick);
+                           bool quick[2]);

@@ -104,7 +104,7 @@ static bool few_candidates(const circe__data *data, const circe_kernel *kernel, 
     for (int64_t f = 0; f < kernel->n_factors; f++)
         if (kernel->factors[f].kind == CIRCE_KERNEL_DELTA || kernel->factors[f].kind == CIRCE_KERNEL_LINEAR)
             return false;
-    return data->options.method == CIRCE_TEST_RCOT && n > RCOT_CANDIDATES + RCOT_CANDIDATES / 2;
+    return circe__kind_of(&data->options)->frugal && n > RCOT_CANDIDATES + RCOT_CANDIDATES / 2;
 }
 
 /* The basis of the pivots among some points (m, dim). */

@@ -42,7 +42,7 @@ static circe_status table_of(const circe__data *data, const circe__pair *pair, d
 }
 
 circe_status circe__test_gcm(const circe__data *data, circe_test_result *result) {
-    const bool weighted = data->options.method == CIRCE_TEST_WGCM;
+    const bool weighted = circe__kind_of(&data->options)->signs;
     const circe__pair_plan plan = {.regress_x = true, .columns = true, .weighted = weighted};
     const circe_context *context = data->context;
     circe__regressions regressions;

@@ -23,6 +23,7 @@ typedef struct reduced {
     double *scratch;      /* (4 r + q) */
     double *u;            /* (r, q) */
     double *front, *back; /* (r): pivots of T + ridge from either end */
+    circe__gcv *tried[2]; /* (ridges) of each target */
 } reduced;
 
 /* The pivots of T + ridge; false if one is not positive. *degrees: r - ridge tr (T + ridge)^-1. */
@@ -69,10 +70,20 @@ static double explained(const reduced *m, double ridge, int64_t first, int64_t c
     return sum;
 }
 
-static circe_status reduced_make(const circe_context *context, int64_t r, int64_t q, reduced *m) {
+static void reduced_free(const circe_context *context, reduced *m) {
+    circe__free(context, m->G);
+    circe__free(context, m->tried[0]);
+}
+
+static circe_status reduced_make(const circe_context *context, int64_t r, int64_t q, int64_t ridges, reduced *m) {
     *m = (reduced){.r = r, .q = q};
     m->G = circe__alloc(context, r * r + 2 * (r + 1) * (q + 1) + 8 * r + q + 8, sizeof *m->G);
-    if (m->G == NULL) return CIRCE_ERR_MEMORY;
+    m->tried[0] = circe__alloc(context, 2 * ridges, sizeof *m->tried[0]);
+    if (m->G == NULL || m->tried[0] == NULL) {
+        reduced_free(context, m);
+        return CIRCE_ERR_MEMORY;
+    }
+    m->tried[1] = m->tried[0] + ridges;
     m->C = m->G + r * r;
     m->u = m->C + r * q;
     m->d = m->u + (r + 1) * (q + 1);
@@ -81,6 +92,18 @@ static circe_status reduced_make(const circe_context *context, int64_t r, int64_
     m->back = m->front + r;
     m->scratch = m->back + r;
     return CIRCE_OK;
+}
+
+/* The least error of n ridges, with the largest that comes close to it. */
+static circe__gcv choose(const circe__gcv *tried, int64_t n, double alone, double near) {
+    circe__gcv best = {HUGE_VAL, alone, 1.0, 0.0};
+    for (int64_t l = 0; l < n; l++)
+        if (tried[l].error < best.error) best = tried[l];
+    const double least = best.error;
+    for (int64_t l = 0; l < n; l++)
+        if (tried[l].ridge > best.ridge && tried[l].error <= (1.0 + near) * least && least < HUGE_VAL) best = tried[l];
+    best.error = least;
+    return best;
 }
 
 /* The same, but leaves out blocks of rows that depend on each other. */
@@ -92,7 +115,7 @@ static circe_status of_blocks(const circe__data *data, const circe__table *F, co
 }
 
 circe_status circe__gcv_of(const circe__data *data, const circe__table *F, const circe__table *const targets[2],
-                           const double extra[2], circe__gcv found[2]) {
+                           const double extra[2], double near, circe__gcv found[2]) {
     const circe__algebra *algebra = data->context->backend->algebra;
     const circe_test_options *o = &data->options;
     int64_t rows = F->rows, r = F->cols, columns[2] = {0, 0};
@@ -100,14 +123,12 @@ circe_status circe__gcv_of(const circe__data *data, const circe__table *F, const
     reduced m;
     if (circe__in_blocks(data, rows)) return of_blocks(data, F, targets, extra, found);
     for (int t = 0; t < 2; t++) {
-        found[t] = (circe__gcv){HUGE_VAL, 0.0, 1.0, 0.0};
         if (targets[t] == NULL) continue;
         columns[t] = circe__min(targets[t]->cols, COLUMNS);
         for (int64_t i = 0; i < rows; i++)
             total[t] += circe__square_norm(targets[t]->data + i * targets[t]->cols, columns[t]);
-        found[t].alone = total[t] / n;
     }
-    circe_status status = reduced_make(data->context, r, columns[0] + columns[1], &m);
+    circe_status status = reduced_make(data->context, r, columns[0] + columns[1], o->n_ridge, &m);
     if (status != CIRCE_OK) return status;
     if (r > 0) algebra->gram_update(r, rows, F->data, r, 0.0, m.G, r);
     for (int64_t i = 0; i < r; i++)
@@ -119,16 +140,17 @@ circe_status circe__gcv_of(const circe__data *data, const circe__table *F, const
     circe__loops_for(data->context->backend, CIRCE_FLOAT64)->reduce(r, m.q, m.G, m.C, m.d, m.e, m.scratch);
     for (int64_t l = 0; l < o->n_ridge; l++) {
         double degrees = 0.0;
-        if (!factor(&m, o->ridge[l], &degrees)) continue;
-        solve(&m);
+        bool solved = factor(&m, o->ridge[l], &degrees);
+        if (solved) solve(&m);
         for (int t = 0; t < 2; t++) {
             double used = 1.0 + degrees + extra[t], free = 1.0 - used / n;
-            if (targets[t] == NULL || free <= 0.1) continue;
+            m.tried[t][l] = (circe__gcv){HUGE_VAL, total[t] / n, o->ridge[l], used};
+            if (!solved || targets[t] == NULL || free <= 0.1) continue;
             double left = fmax(total[t] - explained(&m, o->ridge[l], t == 0 ? 0 : columns[0], columns[t]), 0.0);
-            double error = left / n / (free * free);
-            if (error < found[t].error) found[t] = (circe__gcv){error, total[t] / n, o->ridge[l], used};
+            m.tried[t][l].error = left / n / (free * free);
         }
     }
-    circe__free(data->context, m.G);
+    for (int t = 0; t < 2; t++) found[t] = choose(m.tried[t], o->n_ridge, total[t] / n, near);
+    reduced_free(data->context, &m);
     return CIRCE_OK;
 }

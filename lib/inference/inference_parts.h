@@ -463,10 +463,11 @@ double circe__clip_p(double p);
 /* Weighted functions of y that check the residuals of both sides; made when they are first needed. */
 typedef struct circe__views {
     circe__table of[2];
-    int64_t *index; /* the rows they are of; NULL: all */
+    int64_t *index;    /* the rows they are of; NULL: all */
+    int64_t null_rows; /* the most that the null is from */
     circe__data part;
 } circe__views;
-/* rcot's are of at most so many rows. */
+/* A frugal test's are of at most so many rows, and its nulls from at most a quarter of them. */
 circe_status circe__views_make(const circe__data *data, int64_t most, circe__views *views);
 void circe__views_free(const circe_context *context, circe__views *views);
 
@@ -496,6 +497,21 @@ circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, 
                               circe_test_result *result);
 
 /* ---- one function per method ------------------------------------------------------------------------------------- */
+
+/* What a test is and what it uses: a row of the table in test.c. */
+typedef struct circe__kind {
+    const char *name;
+    circe_status (*run)(const circe__data *data, circe_test_result *result);
+    circe_test_null nulls[5]; /* those it has, the first is automatic; 0 ends the list */
+    bool marginal;            /* does not use y */
+    bool columns;             /* tests columns, not features of kernels, and has a choice of regressor */
+    bool signs;               /* each column also times signs along y */
+    bool splits;              /* the rows: no weights, groups or time */
+    bool auxiliary;           /* takes further rows of (y, z) */
+    bool on_device;
+    bool frugal; /* for many rows: few features of y, chosen among few rows; checks look at some rows */
+} circe__kind;
+const circe__kind *circe__kind_of(const circe_test_options *options);
 
 circe_status circe__test_kci(const circe__data *data, circe_test_result *result);
 circe_status circe__test_circe(const circe__data *data, circe_test_result *result);

@@ -128,7 +128,7 @@ static circe_status fit(const learning *w, const circe__table *const targets[2],
     memcpy(s->F.data, s->K, (size_t)(w->m * s->r) * sizeof *s->K);
     context->backend->algebra->multiply_rows(w->m, s->r, s->root, s->r, s->F.data, s->r);
     circe__weigh(&w->part, &s->F);
-    status = circe__gcv_of(&w->part, &s->F, targets, extra, found);
+    status = circe__gcv_of(&w->part, &s->F, targets, extra, 0.0, found);
     for (int t = 0; t < 2; t++) {
         s->error[t] = found[t].error;
         s->ridge[t] = found[t].ridge;
@@ -215,7 +215,7 @@ static circe_status iterate(learning *w, const smooth start[STARTS], double *bes
     const circe__table *targets[2] = {NULL, NULL};
     int64_t d = w->d;
     int t = w->side, first = start[1].error[t] < start[0].error[t];
-    double least = start[first].error[t];
+    double least = start[first].error[t], before = least;
     targets[t] = &w->target;
     *learned = false;
     circe_status status = outer_products(w, &start[first]);
@@ -236,6 +236,7 @@ static circe_status iterate(learning *w, const smooth start[STARTS], double *bes
         smooth_free(w->data->context, &s);
         if (!going) break;
     }
+    w->data->faces->learned[t] = before > 0.0 ? least / before : 1.0;
     return status;
 }
 

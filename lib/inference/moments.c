@@ -239,7 +239,7 @@ circe_status circe__null_weights(const circe__data *data, const circe__pair *pai
     if (status == CIRCE_OK && size > 0)
         status = products ? product_gram(data, pair, gram) : sample_gram(data, pair, &s, gram);
     if (status == CIRCE_OK && size > 0 &&
-        context->backend->algebra->eigen(size, gram, w, gram + size * size, iwork) != 0)
+        context->backend->algebra->eigenvalues(size, gram, w, gram + size * size, iwork) != 0)
         status = circe_fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the null did not converge");
     for (int64_t k = 0; status == CIRCE_OK && k < size; k++) w[k] = fmax(w[k], 0.0);
     for (int64_t k = 0; status == CIRCE_OK && k < size / 2; k++) { /* ascending to descending */

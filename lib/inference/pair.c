@@ -27,8 +27,9 @@ enum {
     MANY_ROWS = 8192,    /* from here on the sides are compressed, so that the bootstrap stays affordable */
     MANY_LEFT = 64,
     MANY_RIGHT = 16,
-    CHECKED_ROWS = 8192, /* of rcot, and if its p-value is large */
-    FEW_CHECKED = 2048,
+    CHECKED_ROWS = 8192, /* of rcot; if its p-value is no rejection, and if it is large */
+    SOME_CHECKED = 2048,
+    FEW_CHECKED = 1024,
     MOST_CATEGORIES = 64,
 };
 
@@ -335,7 +336,9 @@ static circe_status run_check(void *user, int64_t t) {
 circe_status circe__check_sides(const circe__data *data, const circe__table *target, const circe__table *noise,
                                 circe__regressions *regressions, const circe__pair *pair, circe_test_result *result) {
     checking c = {data, regressions, {target, &pair->right}, {noise, &pair->noise}, {.index = NULL}};
-    int64_t most = circe__may_be_misfit(data, result) ? CHECKED_ROWS : FEW_CHECKED;
+    int64_t most = result->p_value <= data->options.alpha ? CHECKED_ROWS
+                   : circe__may_be_misfit(data, result)   ? SOME_CHECKED
+                                                          : FEW_CHECKED;
     circe_status status = circe__views_make(data, most, &c.views);
     if (status == CIRCE_OK) status = circe__beside(data, 2, run_check, &c);
     if (status == CIRCE_OK && target == NULL && data->faces != NULL) {

@@ -82,7 +82,7 @@ circe_status circe_test_foresee(circe_context *context, const circe_mat *x, cons
     if (status != CIRCE_OK || x->rows <= (device ? SURE_ROWS_DEVICE : SURE_ROWS)) return status;
     if (z->rows != x->rows || (y != NULL && y->cols > 0 && y->rows != x->rows))
         return CIRCE_OK; /* circe_test reports it */
-    int64_t n = device ? PROBE_ROWS_DEVICE : options.method == CIRCE_TEST_HSIC ? PROBE_ROWS_HSIC : PROBE_ROWS;
+    int64_t n = device ? PROBE_ROWS_DEVICE : circe__kind_of(&options)->marginal ? PROBE_ROWS_HSIC : PROBE_ROWS;
     const circe_mat *variables[3] = {x, y, z};
     status = probe(context, variables, &options, n, &result);
     if (status != CIRCE_OK) return status;

@@ -67,12 +67,14 @@ static circe_status test_residuals(const circe__data *data, circe_test_result *r
     if (status == CIRCE_OK) status = circe__residual(&made.side[1], &pair.left);
     if (status == CIRCE_OK) status = circe__noise(data, &made.side[1], &pair.right, &pair.noise);
     if (status == CIRCE_OK) status = circe__remaining(data, &made.side[1], &pair.right, &pair.noise, &remaining);
-    const bool quick = made.side[0].quick, checked = data->y.dim > 0 && (quick || !o->skip_checks);
+    const bool quick = made.side[0].quick || made.side[1].quick;
     result->rank_x = pair.p = pair.left.cols;
     result->rank_z = pair.q = pair.right.cols;
     pair.scale = data->by_value ? 1.0 : 1.0 / (double)data->n;
     if (status == CIRCE_OK)
         status = circe__pair_test(data, &pair, o->null == CIRCE_NULL_AUTO ? CIRCE_NULL_SPECTRAL : o->null, result);
+    const bool checked =
+        data->y.dim > 0 && (!o->skip_checks || (quick && circe__may_be_misfit(data, result))); /* for is_doubtful */
     if (status == CIRCE_OK && checked) status = circe__noise_of(data, &made.side[0], &noise);
     if (status == CIRCE_OK && checked) status = circe__check_sides(data, &x, &noise, &made, &pair, result);
     if (status == CIRCE_OK) {

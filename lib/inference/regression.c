@@ -337,8 +337,9 @@ static circe_status search(const circe__data *data, const circe__table *const ta
     return status;
 }
 
-static bool same_sight(const circe__sight *a, const circe__sight *b) {
-    bool own = (a->parts & (CIRCE__METRIC | CIRCE__LEAVES)) != 0;
+/* After a short search, each side has its own spectrum, of the directions that its ridge uses. */
+static bool same_sight(const circe__regressions *made, const circe__sight *a, const circe__sight *b) {
+    bool own = (a->parts & (CIRCE__METRIC | CIRCE__LEAVES)) != 0 || made->side[0].quick || made->side[1].quick;
     return a->parts == b->parts && a->multiple == b->multiple && a->rank == b->rank && a->left_out == b->left_out &&
            (!own || a->side == b->side);
 }
@@ -348,7 +349,7 @@ static circe_status spectrum_of(const circe__data *data, const circe__sight *sig
                                 const circe__spectrum **spectrum) {
     for (int64_t k = 0; k < made->n_spectra; k++) {
         *spectrum = &made->spectra[k];
-        if (same_sight(&made->spectra[k].sight, sight)) return CIRCE_OK;
+        if (same_sight(made, &made->spectra[k].sight, sight)) return CIRCE_OK;
     }
     circe_status status = circe__spectrum_make(data, sight, &made->spectra[made->n_spectra]);
     if (status == CIRCE_OK) *spectrum = &made->spectra[made->n_spectra++];
@@ -401,7 +402,6 @@ typedef struct adapting {
     circe__sight sights[2];
     circe__regressions *made;
     choice *best;
-    bool quick;
 } adapting;
 
 static circe_status run_leading(void *user, int64_t t) {
@@ -419,13 +419,21 @@ static circe_status run_leading(void *user, int64_t t) {
  * The ridge is chosen before F is turned, by leave-one-out of some rows under the fit of all. Then only the directions
  * are turned that this ridge uses. */
 
-enum { SOME_ROWS = 1024 };
+enum { SOME_ROWS = 1024, QUICK_ROWS = 512 };
+
+/* So many; 0: the ridge of such a side is chosen on all rows, after F is turned. */
+static int64_t some_of(const circe__data *data, bool quick) {
+    int64_t some = quick ? QUICK_ROWS : SOME_ROWS;
+    bool many = circe__kind_of(&data->options)->frugal && data->total > some + some / 2;
+    return many && data->dependence == NULL ? some : 0;
+}
 
 /* The k-th spectrum. */
 typedef struct needing {
     adapting *a;
     int64_t k;
-    int64_t *index; /* (SOME_ROWS) */
+    bool quick;
+    int64_t some, *index; /* (some) */
     circe__data part;
 } needing;
 
@@ -442,7 +450,7 @@ static circe_status ridge_of_some(const needing *w, int t, const circe__table *F
     if (status == CIRCE_OK && q > 0) context->backend->algebra->gemm(0, 0, rank, q, r, 1.0, V, r, C, q, 0.0, P, q);
     if (status == CIRCE_OK && are_ascending(a->data->options.ridge, a->data->options.n_ridge))
         status = guess_ridge(a->data, some->s, rank, target, P, &guess);
-    if (status == CIRCE_OK) status = circe__table_rows(context, target, w->index, SOME_ROWS, &rows);
+    if (status == CIRCE_OK) status = circe__table_rows(context, target, w->index, w->some, &rows);
     if (status == CIRCE_OK) status = try_around(&w->part, some, &rows, P, guess, &a->best[t]);
     a->best[t].sight.side = t;
     circe__table_free(context, &rows);
@@ -459,27 +467,22 @@ static circe_status count_needed(void *user, const circe__table *F, const double
     const adapting *a = w->a;
     const circe_context *context = a->data->context;
     const circe__spectrum all = {.n = F->rows, .rank = rank, .s = s};
-    circe__spectrum some = {.n = SOME_ROWS, .rank = rank, .s = s, .sight = a->made->spectra[w->k].sight};
+    circe__spectrum some = {.n = w->some, .rank = rank, .s = s, .sight = a->made->spectra[w->k].sight};
     circe__table rows = {0}, turned = {0};
     double least = HUGE_VAL;
-    circe_status status = circe__table_rows(context, F, w->index, SOME_ROWS, &rows);
+    circe_status status = circe__table_rows(context, F, w->index, w->some, &rows);
     if (status == CIRCE_OK) status = circe__turned(context, &rows, V, rank, &turned);
     some.Q = turned.data;
     for (int t = 0; status == CIRCE_OK && t < 2; t++) {
-        if (a->by[t] == NULL || !same_sight(&some.sight, &a->sights[t])) continue;
+        if (a->by[t] == NULL || !same_sight(a->made, &some.sight, &a->sights[t])) continue;
         status = ridge_of_some(w, t, F, V, &some);
         least = fmin(least, circe__undersmoothed(&all, a->best[t].ridge, a->data->options.undersmoothing));
     }
     *needed = rank;
-    while (a->quick && *needed > 1 && s[rank - *needed] < negligible * least) --*needed;
+    while (w->quick && *needed > 1 && s[rank - *needed] < negligible * least) --*needed;
     circe__table_free(context, &rows);
     circe__table_free(context, &turned);
     return status;
-}
-
-static bool are_many(const circe__data *data) {
-    return data->options.method == CIRCE_TEST_RCOT && data->total > SOME_ROWS + SOME_ROWS / 2 &&
-           data->dependence == NULL;
 }
 
 static circe_status run_spectrum(void *user, int64_t k) {
@@ -487,18 +490,21 @@ static circe_status run_spectrum(void *user, int64_t k) {
     const circe__data *data = a->data;
     circe__spectrum *made = &a->made->spectra[k];
     const circe__sight sight = made->sight;
-    if (!are_many(data)) return circe__spectrum_make(data, &sight, made);
+    const bool quick = a->made->side[sight.side].quick;
+    const int64_t some = some_of(data, quick);
+    if (some == 0) return circe__spectrum_make(data, &sight, made);
     circe__table F = {0};
-    needing w = {.a = a, .k = k, .index = circe__alloc(data->context, SOME_ROWS, sizeof *w.index)};
+    needing w = {.a = a, .k = k, .quick = quick, .some = some};
+    w.index = circe__alloc(data->context, some, sizeof *w.index);
     circe_status status = w.index == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) {
         circe__random_subset(data->context->threads, (circe_random){data->options.seed, CIRCE__STREAM_HALVES},
-                             data->total, SOME_ROWS, w.index);
-        w.part = (circe__data){.context = data->context, .options = data->options, .total = SOME_ROWS};
-        w.part.unit = circe__alloc(data->context, SOME_ROWS, sizeof *w.part.unit);
+                             data->total, some, w.index);
+        w.part = (circe__data){.context = data->context, .options = data->options, .total = some};
+        w.part.unit = circe__alloc(data->context, some, sizeof *w.part.unit);
         status = w.part.unit == NULL ? CIRCE_ERR_MEMORY : circe__features_y(data, &sight, &F, &made->left_out);
     }
-    for (int64_t i = 0; status == CIRCE_OK && i < SOME_ROWS; i++) w.part.unit[i] = data->unit[w.index[i]];
+    for (int64_t i = 0; status == CIRCE_OK && i < some; i++) w.part.unit[i] = data->unit[w.index[i]];
     if (status == CIRCE_OK) status = circe__weigh(data, &F);
     if (status == CIRCE_OK) status = circe__decompose_needed(data, &F, NULL, count_needed, &w, made);
     circe__table_free(data->context, &F);
@@ -510,7 +516,7 @@ static circe_status run_spectrum(void *user, int64_t k) {
 static circe_status run_ridges(void *user, int64_t t) {
     const adapting *a = user;
     const circe__spectrum *spectrum = NULL;
-    if (a->by[t] == NULL || are_many(a->data)) return CIRCE_OK;
+    if (a->by[t] == NULL || some_of(a->data, a->made->side[t].quick) > 0) return CIRCE_OK;
     circe_status status = spectrum_of(a->data, &a->sights[t], a->made, &spectrum);
     if (status == CIRCE_OK) status = try_ridges(a->data, spectrum, a->by[t], &a->best[t]);
     a->best[t].sight.side = (int)t;
@@ -522,18 +528,19 @@ static circe_status adapt(const circe__data *data, const circe__table *const tar
                           circe__regressions *made) {
     const circe__data host = circe__on_host(data);
     adapting a = {.data = data, .targets = targets, .made = made, .best = best};
+    bool quick[2] = {false, false};
     circe_status status = circe__beside(data, 2, run_leading, &a);
-    if (status == CIRCE_OK) status = circe__screen(&host, a.seen, a.sights, &a.quick);
+    if (status == CIRCE_OK) status = circe__screen(&host, a.seen, a.sights, quick);
+    for (int t = 0; t < 2; t++) made->side[t].quick = quick[t];
     circe__table_free(data->context, &a.copies[0]);
     circe__table_free(data->context, &a.copies[1]);
     for (int t = 0; status == CIRCE_OK && t < 2; t++) /* the spectra that run_ridges will look for */
-        if (a.by[t] != NULL && (made->n_spectra == 0 || !same_sight(&made->spectra[0].sight, &a.sights[t])))
+        if (a.by[t] != NULL && (made->n_spectra == 0 || !same_sight(made, &made->spectra[0].sight, &a.sights[t])))
             made->spectra[made->n_spectra++].sight = a.sights[t];
     if (status == CIRCE_OK) status = circe__beside(data, made->n_spectra, run_spectrum, &a);
     if (status == CIRCE_OK) status = circe__beside(data, 2, run_ridges, &a);
     circe__table_free(data->context, &a.led[0]);
     circe__table_free(data->context, &a.led[1]);
-    for (int t = 0; t < 2; t++) made->side[t].quick = a.quick;
     return status;
 }
 

@@ -24,8 +24,7 @@ static circe_status refuse(const char *what) {
 
 circe_status circe__rows_check(const circe_test_options *o) {
     if (o->device == NULL) return CIRCE_OK;
-    if (o->method != CIRCE_TEST_KCI && o->method != CIRCE_TEST_CIRCE && o->method != CIRCE_TEST_GCM &&
-        o->method != CIRCE_TEST_RCOT)
+    if (!circe__kind_of(o)->on_device)
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s runs on the CPU only; kci, circe, gcm and rcot run on a GPU too",
                           circe_test_method_name(o->method));
     if (o->groups != NULL || o->time != NULL) return refuse("tests with groups or time run");

@@ -4,9 +4,9 @@
  * degrees of freedom, each split of a tree as SPLIT_DEGREES. Sums of parts grow one part at a time, from the best
  * kernel and from the additive one.
  *
- * rcot begins with a short search, on QUICK_ROWS rows, for a smooth function of y or of a few directions of it: some
- * widths of one kernel, two of the metric. What it finds has few degrees of freedom or is not used: then, or if the
- * residuals are not free of y (rcot.c), all of the search follows. */
+ * rcot begins with a short search, on QUICK_ROWS rows, for a smooth function of y or of a few directions of it: two
+ * widths of the metric, some of one kernel. What it finds for a side has few degrees of freedom or is not used: then,
+ * or if the residuals of both sides are not free of y (rcot.c), all of the search follows. */
 #include <math.h>
 #include <string.h>
 
@@ -31,6 +31,10 @@ static const double SPLIT_DEGREES = 3.0;
 /* Errors that differ by a smaller share are the same for rcot, which then takes fewer features. Cross-validation of
  * some hundred rows does not tell them apart. */
 static const double ALIKE = 0.0025, ALIKE_QUICK = 0.005;
+/* Of ridges whose errors are so near, the short search takes the largest: the least error of some hundred rows is
+ * often, by chance, that of many degrees of freedom. */
+static const double NEAR = 0.01;
+static const double CLEARLY = 0.97; /* an error over one that it is clearly less than */
 
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
 
@@ -54,7 +58,7 @@ static int64_t rank_of(const circe__data *data) {
 /* Whether an error with so many features is better than the best of side t so far. Jumps, whose places all rows have
  * found, count if they help at all. */
 static bool is_better(const screening *s, int t, double error, int64_t rank, unsigned parts) {
-    if (s->data->options.method != CIRCE_TEST_RCOT || (parts & CIRCE__LEAVES)) return error < s->least[t];
+    if (!circe__kind_of(&s->data->options)->frugal || (parts & CIRCE__LEAVES)) return error < s->least[t];
     double share = s->data->quick ? ALIKE_QUICK : ALIKE;
     double alike = (rank < s->rank[t] ? 1.0 + share : 1.0 - share) * s->floor[t];
     return error < alike || (error < s->least[t] && rank <= s->rank[t]);
@@ -62,6 +66,7 @@ static bool is_better(const screening *s, int t, double error, int64_t rank, uns
 
 /* A candidate for the sides whose flag is set. */
 static circe_status consider_at(screening *s, circe__sight sight, bool of_x, bool of_z, double extra, int64_t rank) {
+    const double near = s->data->quick ? NEAR : 0.0;
     const circe__table *targets[2] = {of_x ? s->targets[0] : NULL, of_z ? s->targets[1] : NULL};
     const double extras[2] = {extra, extra};
     circe__gcv found[2];
@@ -70,7 +75,7 @@ static circe_status consider_at(screening *s, circe__sight sight, bool of_x, boo
     if (targets[0] == NULL && targets[1] == NULL) return CIRCE_OK;
     circe_status status = circe__face_features(s->data, &sight, 1e-6, rank, &F, &left);
     if (status == CIRCE_OK) circe__weigh(s->data, &F);
-    if (status == CIRCE_OK) status = circe__gcv_of(s->data, &F, targets, extras, found);
+    if (status == CIRCE_OK) status = circe__gcv_of(s->data, &F, targets, extras, near, found);
     for (int t = 0; status == CIRCE_OK && t < 2; t++)
         if (targets[t] != NULL && is_better(s, t, found[t].error, F.cols, sight.parts)) {
             s->least[t] = found[t].error;
@@ -196,17 +201,20 @@ static circe_status consider_additive(screening *s, int t) {
     return status;
 }
 
-/* Whether the best so far of a side uses so many degrees of freedom that its bias may matter. */
+/* A smooth function of few directions takes a dozen degrees of freedom or so, at any n. */
+static const double SMOOTH = 25.0;
+
+/* Whether the best so far of a side uses so many degrees of freedom that its bias may matter. In the short search of
+ * few rows, a smooth function may use more of them: the misfit says whether it matters (rcot.c). */
 static bool is_rough(const screening *s, int t) {
-    const double many = 1.0 / 16.0;
-    return s->targets[t] != NULL && s->degrees[t] >= many * (double)s->data->total;
+    const double n = (double)s->data->total, many = n / 16.0, few_rows = fmin(n / 6.0, SMOOTH);
+    return s->targets[t] != NULL && s->degrees[t] >= (s->data->quick ? fmax(many, few_rows) : many);
 }
 
-/* Whether it takes more degrees of freedom than a smooth function of few directions, a dozen or so at any n. Steps of
- * many columns under much noise (classes of x and z) do, but far fewer than is_rough asks for. */
+/* Whether it takes more degrees of freedom than a smooth function. Steps of many columns under much noise (classes of x
+ * and z) do, but far fewer than is_rough asks for. */
 static bool may_jump(const screening *s, int t) {
-    const double smooth = 25.0;
-    return s->targets[t] != NULL && s->data->y.dim <= MOST_SPLIT_DIM && s->degrees[t] >= smooth;
+    return s->targets[t] != NULL && s->data->y.dim <= MOST_SPLIT_DIM && s->degrees[t] >= SMOOTH;
 }
 
 /* Whether it explains something, but little, as a kernel does of a product of columns. */
@@ -216,7 +224,6 @@ static bool tells_little(const screening *s, int t) {
 
 /* wrong[t]: whether it is worse than a sum of functions of one column each, and products. */
 static circe_status compare_simple(const screening *s, bool wrong[2]) {
-    const double clearly = 0.97;
     screening own = *s;
     int64_t d = circe__columns(s->data)->dim;
     circe_status status = CIRCE_OK;
@@ -225,7 +232,7 @@ static circe_status compare_simple(const screening *s, bool wrong[2]) {
     if (d < 2 || d > MOST_ADDITIVE_DIM) return CIRCE_OK;
     unsigned parts = CIRCE__ADDITIVE | (d <= MOST_PAIRED_DIM ? CIRCE__PRODUCTS : 0u);
     status = consider_at(&own, (circe__sight){parts, 0, 0.3, 0, 0.0}, true, true, 0.0, SIMPLE_RANK);
-    for (int t = 0; t < 2; t++) wrong[t] = own.least[t] < clearly * s->least[t];
+    for (int t = 0; t < 2; t++) wrong[t] = own.least[t] < CLEARLY * s->least[t];
     return status;
 }
 
@@ -349,26 +356,6 @@ static circe_status consider_all(screening *s) {
 
 /* ---- the short search -------------------------------------------------------------------------------------------- */
 
-/* Tries a few widths from the median downwards, as long as either side is better for it. */
-static circe_status try_downwards(screening *s, unsigned part, bool *narrow) {
-    const double narrowest = 0.1;
-    const circe_test_options *o = &s->data->options;
-    circe_status status = CIRCE_OK;
-    *narrow = true;
-    for (int64_t k = o->n_width - 1; status == CIRCE_OK && k >= 0; k--) {
-        const double before[2] = {s->floor[0], s->floor[1]}, width = o->width[k];
-        bool better = false;
-        if (width > 1.0 || width < narrowest) continue;
-        status = consider(s, (circe__sight){part, 0, width, 0, 0.0}, true, true, 0.0);
-        for (int t = 0; t < 2; t++)
-            better = better || (s->targets[t] != NULL && s->floor[t] < (1.0 - ALIKE_QUICK) * before[t]);
-        if (better) continue;
-        *narrow = false;
-        break;
-    }
-    return status;
-}
-
 static circe_status side_wide(screening *s, int t, bool wrong) {
     const double width[] = {1.0, 3.0};
     circe_status status = CIRCE_OK;
@@ -376,20 +363,48 @@ static circe_status side_wide(screening *s, int t, bool wrong) {
     for (int k = 0; status == CIRCE_OK && k < 2 && s->targets[t] != NULL && s->data->faces->metric[t].dim > 0; k++)
         status = consider(s, (circe__sight){CIRCE__METRIC, t, width[k], 0, 0.0}, t == 0, t == 1,
                           (double)s->data->faces->metric[t].dim);
-    return status == CIRCE_OK && s->data->y.dim <= CHEAP_SPLIT_DIM ? consider_leaves(s, t) : status;
+    return status;
 }
 
-/* Finds smooth functions of y, or of a few directions of it. *enough: nothing says that there is more to find. */
-static circe_status consider_few(screening *s, bool *enough) {
-    bool wrong[2] = {false, false}, narrow = false, skewed = is_skewed(s->data);
-    circe_status status = try_downwards(s, skewed ? CIRCE__SCORES : CIRCE__KERNEL, &narrow);
-    if (status == CIRCE_OK) status = both_sides(s, side_wide, wrong);
+/* Where directions of y are no clear gain, tries a few widths of one kernel, from the median downwards, as long as each
+ * is better. */
+static circe_status try_downwards(screening *s, bool narrow[2]) {
+    const double narrowest = 0.1;
+    const unsigned part = is_skewed(s->data) ? CIRCE__SCORES : CIRCE__KERNEL;
+    const circe_test_options *o = &s->data->options;
+    const circe__faces *faces = s->data->faces;
+    screening own = *s;
+    circe_status status = CIRCE_OK;
+    for (int t = 0; t < 2; t++) {
+        narrow[t] = s->targets[t] != NULL && !(faces->metric[t].dim > 0 && faces->learned[t] < CLEARLY);
+        own.least[t] = own.floor[t] = HUGE_VAL;
+    }
+    for (int64_t k = o->n_width - 1; status == CIRCE_OK && k >= 0; k--) {
+        const double before[2] = {own.floor[0], own.floor[1]};
+        if (o->width[k] > 1.0 || o->width[k] < narrowest) continue;
+        status = consider(&own, (circe__sight){part, 0, o->width[k], 0, 0.0}, narrow[0], narrow[1], 0.0);
+        for (int t = 0; t < 2; t++) narrow[t] = narrow[t] && own.floor[t] < (1.0 - ALIKE_QUICK) * before[t];
+    }
+    for (int t = 0; t < 2; t++) take_better(s, &own, t);
+    return status;
+}
+
+static circe_status side_jumps(screening *s, int t, bool wrong) {
+    (void)wrong;
+    return s->data->y.dim <= CHEAP_SPLIT_DIM ? consider_leaves(s, t) : CIRCE_OK;
+}
+
+/* Finds smooth functions of y, or of a few directions of it. enough[t]: nothing says that there is more to find for
+ * side t. Neither side's choice depends on the other, so that a memory may keep it. */
+static circe_status consider_few(screening *s, bool enough[2]) {
+    bool wrong[2] = {false, false}, narrow[2] = {false, false};
+    circe_status status = both_sides(s, side_wide, wrong);
+    if (status == CIRCE_OK) status = try_downwards(s, narrow);
+    if (status == CIRCE_OK) status = both_sides(s, side_jumps, wrong);
     if (status == CIRCE_OK) status = compare_simple(s, wrong);
-    *enough = true;
     for (int t = 0; t < 2; t++)
-        if (s->targets[t] != NULL &&
-            (wrong[t] || is_rough(s, t) || tells_little(s, t) || (narrow && !(s->best[t].parts & CIRCE__METRIC))))
-            *enough = false;
+        enough[t] = s->targets[t] != NULL && !wrong[t] && !is_rough(s, t) && !tells_little(s, t) &&
+                    !(narrow[t] && !(s->best[t].parts & CIRCE__METRIC));
     return status;
 }
 
@@ -399,10 +414,10 @@ static circe_status consider_few(screening *s, bool *enough) {
  * use, a tenth of the chosen one, takes two or three times as many degrees. More rows than were screened need a few
  * more. rcot is content with half as many. */
 static int64_t enough_features(const screening *s, int t) {
-    enum { LEAST = 96 };
-    double times = s->all->quick ? 2.0 : s->all->options.method == CIRCE_TEST_RCOT ? 3.0 : 6.0;
+    const int64_t least = s->all->quick ? 48 : 96;
+    double times = s->all->quick ? 2.0 : circe__kind_of(&s->all->options)->frugal ? 3.0 : 6.0;
     double more = pow((double)s->all->total / (double)s->data->total, 0.25);
-    int64_t wanted = (int64_t)(times * more * s->degrees[t]), rank = LEAST;
+    int64_t wanted = (int64_t)(times * more * s->degrees[t]), rank = least;
     while (rank < wanted) rank += rank / 3; /* steps: the two sides often share their features */
     return rank;
 }
@@ -431,7 +446,7 @@ static circe_status some_rows(const circe__data *data, const circe__table *const
 
 /* On at most `most` rows. */
 static circe_status search(const circe__data *data, const circe__table *const targets[2], int64_t most,
-                           circe__sight best[2], bool *enough) {
+                           circe__sight best[2], bool enough[2]) {
     screening s = {.data = data,
                    .all = data,
                    .targets = {targets[0], targets[1]},
@@ -450,13 +465,13 @@ static circe_status search(const circe__data *data, const circe__table *const ta
         s.index = index;
         for (int t = 0; t < 2; t++) s.targets[t] = targets[t] == NULL ? NULL : &rows[t];
     }
-    *enough = true;
     if (status == CIRCE_OK) status = data->quick ? consider_few(&s, enough) : consider_all(&s);
     for (int t = 0; t < 2; t++) {
-        s.best[t].rank = enough_features(&s, t);
-        s.best[t].left_out = enough_trace(&s, t);
+        if (targets[t] == NULL) continue;
+        best[t] = s.best[t];
+        best[t].rank = enough_features(&s, t);
+        best[t].left_out = enough_trace(&s, t);
     }
-    memcpy(best, s.best, sizeof s.best);
     circe__free(data->context, index);
     circe__data_free(&part);
     circe__table_free(data->context, &rows[0]);
@@ -465,13 +480,14 @@ static circe_status search(const circe__data *data, const circe__table *const ta
 }
 
 circe_status circe__screen(const circe__data *data, const circe__table *const targets[2], circe__sight best[2],
-                           bool *quick) {
+                           bool quick[2]) {
+    const circe__table *rest[2] = {targets[0], targets[1]};
     circe__data all = *data;
     circe_status status = CIRCE_OK;
-    bool enough;
-    *quick = false;
+    all.quick = quick[0] = quick[1] = false;
     if (data->quick) status = search(data, targets, QUICK_ROWS, best, quick);
-    if (status != CIRCE_OK || *quick) return status;
-    all.quick = false;
-    return search(&all, targets, SCREEN_ROWS, best, &enough);
+    for (int t = 0; t < 2; t++)
+        if (quick[t]) rest[t] = NULL;
+    if (status != CIRCE_OK || (rest[0] == NULL && rest[1] == NULL)) return status;
+    return search(&all, rest, SCREEN_ROWS, best, NULL);
 }

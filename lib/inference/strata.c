@@ -347,9 +347,8 @@ static bool may_compare(const circe__data *data, int64_t draws, int64_t p, int64
 
 /* Whether residuals of z may be permuted where x and z have rare classes. */
 static bool may_permute_residuals(const circe__data *data, const circe_test_result *result, int64_t p, int64_t q) {
-    bool has = data->options.method != CIRCE_TEST_SPLITKCI && data->options.method != CIRCE_TEST_PCM;
-    return has && result->expected_count < few && data->options.null == CIRCE_NULL_AUTO &&
-           may_compare(data, data->options.draws, p, q);
+    return !circe__kind_of(&data->options)->splits && result->expected_count < few &&
+           data->options.null == CIRCE_NULL_AUTO && may_compare(data, data->options.draws, p, q);
 }
 
 bool circe__too_rare(const circe__data *data, const circe_test_result *result) {

@@ -8,11 +8,49 @@
 #include "core/reuse.h"
 #include "core/settings.h"
 
-static const char *const method_names[] = {"kci", "circe", "splitkci", "gcm", "rcot", "hsic", "wgcm", "pcm"};
+/* In the order of circe_test_method. */
+static const circe__kind kinds[] = {
+    {.name = "kci",
+     .run = circe__test_kci,
+     .nulls = {CIRCE_NULL_GAMMA, CIRCE_NULL_SPECTRAL, CIRCE_NULL_WILD, CIRCE_NULL_PERMUTATION},
+     .on_device = true},
+    {.name = "circe",
+     .run = circe__test_circe,
+     .nulls = {CIRCE_NULL_WILD, CIRCE_NULL_GAMMA, CIRCE_NULL_SPECTRAL, CIRCE_NULL_PERMUTATION},
+     .auxiliary = true,
+     .on_device = true},
+    {.name = "splitkci", .run = circe__test_splitkci, .nulls = {CIRCE_NULL_WILD}, .splits = true},
+    {.name = "gcm",
+     .run = circe__test_gcm,
+     .nulls = {CIRCE_NULL_NORMAL, CIRCE_NULL_MULTIPLIER, CIRCE_NULL_PERMUTATION},
+     .columns = true,
+     .on_device = true},
+    {.name = "rcot",
+     .run = circe__test_rcot,
+     .nulls = {CIRCE_NULL_SPECTRAL, CIRCE_NULL_GAMMA, CIRCE_NULL_PERMUTATION},
+     .on_device = true,
+     .frugal = true},
+    {.name = "hsic",
+     .run = circe__test_hsic,
+     .nulls = {CIRCE_NULL_PERMUTATION, CIRCE_NULL_GAMMA, CIRCE_NULL_WILD},
+     .marginal = true},
+    {.name = "wgcm",
+     .run = circe__test_gcm,
+     .nulls = {CIRCE_NULL_MULTIPLIER, CIRCE_NULL_PERMUTATION},
+     .columns = true,
+     .signs = true},
+    {.name = "pcm", .run = circe__test_pcm, .nulls = {CIRCE_NULL_NORMAL}, .splits = true},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
 static const char *const null_names[] = {"auto", "gamma", "spectral", "wild", "permutation", "normal", "multiplier"};
 
+const circe__kind *circe__kind_of(const circe_test_options *options) {
+    return &kinds[options->method - CIRCE_TEST_KCI];
+}
+
 const char *circe_test_method_name(circe_test_method method) {
-    return method >= CIRCE_TEST_KCI && method <= CIRCE_TEST_PCM ? method_names[method - CIRCE_TEST_KCI] : "unknown";
+    const int k = (int)method - CIRCE_TEST_KCI;
+    return k >= 0 && k < KINDS ? kinds[k].name : "unknown";
 }
 
 const char *circe_test_null_name(circe_test_null null) {
@@ -33,8 +71,8 @@ const char *circe_test_mean_name(circe_test_mean mean) {
 
 circe_status circe_test_method_parse(const char *name, circe_test_method *method) {
     if (name == NULL || method == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "name and method must not be NULL");
-    for (int k = 0; k <= CIRCE_TEST_PCM - CIRCE_TEST_KCI; k++)
-        if (strcmp(name, method_names[k]) == 0) {
+    for (int k = 0; k < KINDS; k++)
+        if (strcmp(name, kinds[k].name) == 0) {
             *method = (circe_test_method)(k + CIRCE_TEST_KCI);
             return CIRCE_OK;
         }
@@ -59,27 +97,6 @@ static circe_status describe_kernel(const circe__variable *variable, char *text)
     if (variable->kernel == NULL) return CIRCE_OK;
     snprintf(text, CIRCE_TEST_KERNEL_TEXT, "%s", circe_kernel_text(variable->kernel));
     return text[0] == '\0' ? CIRCE_ERR_MEMORY : CIRCE_OK;
-}
-
-static circe_status run_method(const circe__data *data, circe_test_result *result) {
-    switch (data->options.method) {
-        case CIRCE_TEST_KCI:
-            return circe__test_kci(data, result);
-        case CIRCE_TEST_CIRCE:
-            return circe__test_circe(data, result);
-        case CIRCE_TEST_SPLITKCI:
-            return circe__test_splitkci(data, result);
-        case CIRCE_TEST_GCM:
-        case CIRCE_TEST_WGCM:
-            return circe__test_gcm(data, result);
-        case CIRCE_TEST_RCOT:
-            return circe__test_rcot(data, result);
-        case CIRCE_TEST_HSIC:
-            return circe__test_hsic(data, result);
-        case CIRCE_TEST_PCM:
-            return circe__test_pcm(data, result);
-    }
-    return CIRCE_OK;
 }
 
 circe_status circe__test_run(const circe__data *data, circe_test_result *result) {
@@ -108,7 +125,7 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
     circe__data own = *data; /* where its tables are made is this test's affair */
     status = circe__rows_begin(&own);
     result->on_device = own.device != NULL;
-    if (status == CIRCE_OK) status = run_method(&own, result);
+    if (status == CIRCE_OK) status = circe__kind_of(&data->options)->run(&own, result);
     circe__rows_end(&own);
     circe__flush_end(rounding);
     circe__reuse_end();

@@ -122,7 +122,7 @@ static void judge_classes(const circe__data *data, const circe_test_result *t, r
                "the rarest values of x and of z are expected to meet in only %.2g rows, too few for this null "
                "distribution; %s",
                t->expected_count,
-               t->method == CIRCE_TEST_PCM || t->method == CIRCE_TEST_SPLITKCI
+               circe__kind_of(&data->options)->splits
                    ? "use kci or gcm"
                    : "without weights, groups, time and auxiliary rows, rows are permuted instead");
 }
@@ -158,7 +158,7 @@ static void judge_sizes(const circe_test_result *t, reasons *r) {
 
 void circe__verdict(const circe__data *data, circe_test_result *t) {
     reasons r = {.trust = CIRCE_TRUST_GOOD};
-    const char *given = data->y.dim > 0 && t->method != CIRCE_TEST_HSIC ? " given y" : "";
+    const char *given = data->y.dim > 0 && !circe__kind_of(&data->options)->marginal ? " given y" : "";
     char p[48];
     snprintf(p, sizeof p, t->p_value <= 1e-12 ? "p < 1e-12" : "p = %.3g", t->p_value);
     judge_rows(t, data->options.alpha, &r);

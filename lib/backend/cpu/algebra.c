@@ -50,6 +50,11 @@ static int eigen(int64_t n, double *a, double *w, double *work, int *iwork) {
     return info;
 }
 
+static int eigenvalues(int64_t n, double *a, double *w, double *work, int *iwork) {
+    ALONE(int info = circe__eigenvalues(n, a, w, work, iwork));
+    return info;
+}
+
 static int invert_spd(int64_t n, double *a) {
     ALONE(int info = circe__invert_spd(n, a));
     return info;
@@ -69,6 +74,7 @@ const circe__algebra circe__algebra_blas = {
     .invert_lower = invert_lower,
     .multiply_rows = multiply_rows,
     .eigen = eigen,
+    .eigenvalues = eigenvalues,
     .invert_spd = invert_spd,
     .orthonormal_rows = orthonormal_rows,
     .pivoted_cholesky = pivoted_cholesky,

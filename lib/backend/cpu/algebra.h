@@ -22,6 +22,7 @@ int64_t circe__pivoted_cholesky(int64_t n, double *a, double tolerance, int *piv
 
 /* eigen.c, tridiagonal.c, merge.c */
 int circe__eigen(int64_t n, double *a, double *w, double *work, int *iwork);
+int circe__eigenvalues(int64_t n, double *a, double *w, double *work, int *iwork);
 
 /* The lower triangle of a matrix of n rows as tiles that weigh about the same for `threads` threads: bands of
  * `circe__tile_width` rows, of which the last may be narrower. */

@@ -19,9 +19,9 @@ enum {
     SERIAL_ALONE = 1536 /* and up to which one thread leaves it to LAPACK, which cannot be stopped */
 };
 
-static int eigen_alone(int64_t n, double *a, double *w, double *work, int *iwork) {
+static int eigen_alone(const char *job, int64_t n, double *a, double *w, double *work, int *iwork) {
     int order = (int)n, lwork = (int)circe__min(1 + 6 * n + 2 * n * n, INT32_MAX), liwork = 3 + 5 * order, info = 0;
-    dsyevd_("V", "U", &order, a, &order, w, work, &lwork, iwork, &liwork, &info);
+    dsyevd_(job, "U", &order, a, &order, w, work, &lwork, iwork, &liwork, &info);
     return info;
 }
 
@@ -65,11 +65,17 @@ static void run_sort(void *user, int64_t first, int64_t end) {
         memcpy(s->to + i * s->n, s->from + s->order[i] * s->n, (size_t)s->n * sizeof *s->to);
 }
 
+static bool is_for_one(int64_t n, int threads) { return n <= SERIAL || (threads == 1 && n <= SERIAL_ALONE); }
+
+int circe__eigenvalues(int64_t n, double *a, double *w, double *work, int *iwork) {
+    if (!is_for_one(n, circe__threads_bracketed())) return circe__eigen(n, a, w, work, iwork);
+    return eigen_alone("N", n, a, w, work, iwork);
+}
+
 int circe__eigen(int64_t n, double *a, double *w, double *work, int *iwork) {
     int threads = (int)circe__min(circe__threads_bracketed(), n / 4), *order = iwork + 4 * n;
     double *e = work, *tau = e + n, *Z = tau + n, *rest = Z + n * n;
-    if (n <= SERIAL || (threads == 1 && n <= SERIAL_ALONE) || !is_ordinary(n, a, work, threads))
-        return eigen_alone(n, a, w, work, iwork);
+    if (is_for_one(n, threads) || !is_ordinary(n, a, work, threads)) return eigen_alone("V", n, a, w, work, iwork);
     int info = circe__tridiagonal(n, a, w, e, tau, Z, threads);
     if (info == 0) info = circe__tridiagonal_eigen(n, w, e, Z, rest, iwork, order, threads);
     if (info != 0) return info;
