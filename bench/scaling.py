@@ -2,8 +2,8 @@
 
 CIRCE from cached features and from raw points, HSCIC, KCI and GCM steps, the training step of 9 layers of 64 on batches
 of 256 without and with a regulariser, dense and low-rank fits, one eigendecomposition, and the tests kci, gcm and rcot.
-Rounds go over all numbers of threads, so that a change of the machine's speed meets all of them alike. Needs a build
-and a C compiler, and nothing from PyPI.
+Rounds go over all numbers of threads, so that a change of the machine's speed meets all of them alike. Calls go through the
+Python package, which adds microseconds. Needs a build and NumPy.
 
     python3 bench/scaling.py [--build build] [--threads 1,2,4,8,16] [--seconds 0.5] [--rounds 2] [--only NAME,...]
                              [--json OUT] [--markdown]
@@ -79,61 +79,54 @@ def parse():
     return found
 
 
-def run(command, threads):
-    """What a command prints, with nothing in its environment that says otherwise about threads."""
+def start(build, *command):
+    """A process on this build, with nothing in its environment that says otherwise about threads."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("OMP_") and k != "OPENBLAS_NUM_THREADS"}
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=kept)
-    if done.returncode != 0:
-        sys.exit(f"scaling.py: {command[0]} with {threads} threads failed: {done.stderr.strip()}")
-    return json.loads(done.stdout)
+    return subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, text=True,
+                            env={**kept, "CIRCE_LIBRARY": str(build.resolve() / "libcirce.so")})
 
 
-def compile_calls(build):
-    """bench/scaling.c against the build's shared library."""
-    library = next(iter(sorted(build.glob("libcirce.so*"))), None)
-    if library is None:
-        sys.exit(f"scaling.py: {build} has no libcirce.so; build the project first")
-    program = build / "scaling"
-    subprocess.run([os.environ.get("CC", "cc"), "-O2", "-std=c17", f"-I{HERE.parent / 'include'}", HERE / "scaling.c",
-                    library, f"-Wl,-rpath,{build.resolve()}", "-lm", "-o", program], check=True)
-    return program
+def found(process):
+    """What it prints."""
+    text = process.communicate()[0]
+    if process.returncode != 0:
+        sys.exit(f"scaling.py: {' '.join(process.args)} failed")
+    return json.loads(text)
 
 
-def time_call(program, case, threads, seconds):
-    return {case: run([program, case, threads, seconds], threads)["milliseconds"]}
+def start_call(build, case, threads, seconds):
+    return start(build, sys.executable, HERE / "scaling_call.py", case, threads, seconds)
 
 
-def time_training(circe, threads):
+def time_training(build, threads):
     """The medians of `circe bench`: one number for each regulariser and round."""
-    rows = run([circe, "bench", "--quick", "--only", "train", "--threads", threads, "--json"], threads)["train"]
+    rows = found(start(build, build / "circe", "bench", "--quick", "--only", "train", "--threads", threads, "--json"))["train"]
     return {f"{TRAINING}_{row['regularizer']}": [row["median_ms"]] for row in rows if row["regularizer"] in STEPS}
 
 
 def measure(options):
     build = Path(options.build)
-    program = compile_calls(build)
     times = {}
     for case in options.only:
         for _ in range((options.rounds + 1) // 2 if case in SLOW else options.rounds):
             for threads in options.threads:
                 print(f"{case}, {threads} threads", file=sys.stderr)
                 seconds = 0.0 if case in SLOW else options.seconds
-                found = (time_training(build / "circe", threads) if case == TRAINING
-                         else time_call(program, case, threads, seconds))
-                for name, values in found.items():
+                taken = (time_training(build, threads) if case == TRAINING
+                         else {case: found(start_call(build, case, threads, seconds))})
+                for name, values in taken.items():
                     times.setdefault(name, {}).setdefault(threads, []).extend(values)
     for name, (case, _) in LIMITS.items():
         for threads in options.threads * options.rounds:
             times.setdefault(name, {}).setdefault(threads, []).append(
-                time_processes(program, case, threads, options.seconds))
+                time_processes(build, case, threads, options.seconds))
     return times
 
 
-def time_processes(program, case, processes, seconds):
+def time_processes(build, case, processes, seconds):
     """Milliseconds of one call, were all the processors of so many processes at work on it."""
-    command = [str(program), case, "1", str(max(seconds, 0.3))]
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
-    medians = [statistics.median(json.loads(one.communicate()[0])["milliseconds"]) for one in started]
+    started = [start_call(build, case, 1, max(seconds, 0.3)) for _ in range(processes)]
+    medians = [statistics.median(found(one)) for one in started]
     return 1.0 / sum(1.0 / median for median in medians)
 
 
