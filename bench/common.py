@@ -114,12 +114,11 @@ def figure(name, width, height):
 
 
 def gnuplot(folder, script):
-    """Runs a script in its folder, where its data are, and says which figure it drew."""
+    """Runs the text of a script in the folder where its data are."""
     try:
-        subprocess.run(["gnuplot", script], cwd=folder, check=True)
+        subprocess.run(["gnuplot"], input=script, text=True, cwd=folder, check=True)
     except FileNotFoundError:
-        sys.exit(f"{Path(sys.argv[0]).name}: gnuplot is not installed; the data are in {folder}, beside {script}")
-    print((Path(folder) / script).with_suffix(".svg"))
+        sys.exit(f"{Path(sys.argv[0]).name}: gnuplot is not installed; the data are in {folder}")
 
 
 def resources(command, **more):

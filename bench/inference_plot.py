@@ -3,7 +3,7 @@
     python bench/inference.py --parts levels | tee levels.txt
     python bench/inference_plot.py levels.txt [--out docs/figures]
 
-Leaves inference_levels.svg, its gnuplot script and its data. Of a cell that was printed twice the last one counts.
+Leaves inference_levels.svg and its data. Of a cell that was printed twice the last one counts.
 """
 
 import re
@@ -66,8 +66,7 @@ def main():
     folder = Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)
     write_data(found, folder / "inference_levels.dat")
-    (folder / "inference_levels.gp").write_text(script(found))
-    common.gnuplot(folder, "inference_levels.gp")
+    common.gnuplot(folder, script(found))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import math
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
@@ -140,11 +139,7 @@ def draw(found, folder: Path) -> None:
             look = f"lc rgb '{COLOURS[method]}'"
             plots += [f"'invariance.dat' index {len(plots) // 2} using 1:2:3:4 with yerrorbars {look} pt 7 ps 0.9",
                       f"'' index {len(plots) // 2} using 1:2:5 with labels left offset 1,0.5 tc rgb '{COLOURS[method]}'"]
-    (folder / "invariance.gp").write_text("\n".join([*SCRIPT, "plot "]) + ", \\\n     ".join([*plots, "0.9 with lines lc rgb '#808080' dt 2"]) + "\n")
-    try:
-        subprocess.run(["gnuplot", "invariance.gp"], cwd=folder, check=True)
-    except FileNotFoundError:
-        print(f"invariance.py: gnuplot is not installed; the data are in {folder}/invariance.dat", file=sys.stderr)
+    common.gnuplot(folder, "\n".join([*SCRIPT, "plot "]) + ", ".join([*plots, "0.9 with lines lc rgb '#808080' dt 2"]) + "\n")
 
 
 def main(rows, out=None) -> int:

@@ -1,8 +1,7 @@
-"""Draws the growth tables of compare.py's JSON as bench_growth.svg, or scaling.py's as bench_scaling.svg, with their gnuplot
-scripts and data beside them."""
+"""Draws the growth tables of compare.py's JSON as bench_growth.svg, or scaling.py's as bench_scaling.svg, by growth.gp and
+scaling.gp, with the data beside the figure."""
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
@@ -41,8 +40,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / f"bench_{name}.dat", "w") as data:
         kinds[name](result, data)
-    shutil.copyfile(Path(__file__).parent / f"{name}.gp", folder / f"bench_{name}.gp")
-    common.gnuplot(folder, f"bench_{name}.gp")
+    common.gnuplot(folder, Path(__file__).with_name(f"{name}.gp").read_text())
 
 
 if __name__ == "__main__":
