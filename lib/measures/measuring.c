@@ -8,8 +8,6 @@
 #include "core/settings.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 void circe_measure_options_init(circe_measure_options *options, circe_measure_kind kind) {
@@ -30,7 +28,6 @@ void circe_measure_options_init(circe_measure_options *options, circe_measure_ki
 }
 
 static void unbind(circe_measure *m);
-static void describe(circe_measure *m);
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
@@ -186,8 +183,6 @@ int circe_measure_has_weights(const circe_measure *m) { return m != NULL && m->w
 
 const circe_cme *circe_measure_mean(const circe_measure *m) { return m == NULL ? NULL : m->mean; }
 
-const char *circe_measure_text(const circe_measure *m) { return m == NULL ? "none" : m->text; }
-
 /* ---- widths ------------------------------------------------------------------------------------------------------ */
 
 static double width(const circe_measure *m, double sigma2, int64_t cols) {
@@ -299,7 +294,7 @@ static circe_status adopt(circe_measure *m, const circe_cme *mean, bool is_given
     m->ridge = is_given && m->options.n_ridge == 1 ? m->ridges[0] : info.ridge;
     m->cols_y = info.dim_y;
     m->cols_z = info.dim_z;
-    describe(m);
+    circe__measure_describe(m);
     return CIRCE_OK;
 }
 
@@ -458,7 +453,7 @@ static circe_status bind_rows(circe_measure *m, const circe_mat *y, const circe_
         return status;
     }
     m->n_rows = z->rows;
-    describe(m);
+    circe__measure_describe(m);
     return CIRCE_OK;
 }
 
@@ -485,65 +480,6 @@ circe_status circe_measure_bind_features(circe_measure *m, const circe_features 
     if (status != CIRCE_OK) return status;
     m->features = features;
     m->n_rows = y.rows;
-    describe(m);
+    circe__measure_describe(m);
     return CIRCE_OK;
-}
-
-/* ---- in words ---------------------------------------------------------------------------------------------------- */
-
-static void say(circe_measure *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(circe_measure *m, const char *format, ...) {
-    size_t used = strlen(m->text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(m->text + used, sizeof m->text - used, format, arguments);
-    va_end(arguments);
-}
-
-static void say_kernel_x(circe_measure *m) {
-    const circe_measure_options *o = &m->options;
-    circe_kernel_factor factor = {0};
-    if (m->asked_x == NULL) return;
-    bool plain = circe_kernel_n_factors(m->asked_x) == 1 &&
-                 circe_kernel_get_factor(m->asked_x, 0, &factor) == CIRCE_OK && factor.kind == CIRCE_KERNEL_GAUSSIAN;
-    if (!plain || circe_kernel_n_free(m->asked_x) == 0)
-        say(m, "; kernel of x %s", circe_kernel_text(m->asked_x));
-    else if (o->sigma2_x > 0.0)
-        say(m, "; kernel of x gaussian(%g)%s", o->sigma2_x, o->per_dimension ? " times its columns" : "");
-    else
-        say(m, "; kernel of x gaussian(%s)",
-            circe__measure_runs(m)      ? "running median of the batches"
-            : circe__measure_follows(m) ? "median of the batch"
-                                        : "median");
-    if (o->normalize_x != CIRCE_NORMALIZE_NONE)
-        say(m, ", x normalised by %s", o->normalize_x == CIRCE_NORMALIZE_ROWS ? "rows" : "batch");
-}
-
-static void say_fit(circe_measure *m) {
-    circe_cme_info info;
-    if (m->mean == NULL || circe_cme_get_info(m->mean, &info) != CIRCE_OK) return;
-    say(m, "; leave-one-out error %.4g on %lld holdout rows, method %s", info.loo_error, (long long)info.rows,
-        circe_method_name(info.method));
-    if (m->own_mean != NULL && m->options.method == CIRCE_METHOD_RFF)
-        say(m, " with %lld features", (long long)m->options.rff_features);
-}
-
-static void describe(circe_measure *m) {
-    const circe_measure_options *o = &m->options;
-    m->text[0] = '\0';
-    say(m, "%s", m->row->name);
-    if (circe__uses(m, CIRCE_USES_ESTIMATOR)) say(m, ", %s", circe_estimator_name(o->estimator));
-    if (circe__uses(m, CIRCE_USES_GCM)) {
-        say(m, ", %s of T, %s regression", circe_gcm_combine_name(o->gcm_combine),
-            circe_gcm_regression_name(o->gcm_regression));
-        if (o->gcm_previous_batch) say(m, " on the previous batch");
-    }
-    if (o->dtype == CIRCE_FLOAT64) say(m, ", in float64");
-    say_kernel_x(m);
-    if (m->kernel_y != NULL) say(m, "; kernel of y %s", circe_kernel_text(m->kernel_y));
-    if (m->kernel_z != NULL) say(m, "; kernel of z %s", circe_kernel_text(m->kernel_z));
-    if (m->ridge > 0.0) say(m, "; ridge %g", m->ridge);
-    if (circe__uses(m, CIRCE_USES_EPSILON)) say(m, "; epsilon %g", o->epsilon);
-    if (circe__measure_holds_out(m)) say(m, "; z regressed on the holdout");
-    say_fit(m);
 }

@@ -104,6 +104,9 @@ circe_status circe__measure_settle(circe_measure *m, const circe_mat *y, const c
 /* The kernel of this x; the measure's. */
 circe_status circe__measure_kernel_x(circe_measure *m, const circe_mat *x, const circe_kernel **kernel);
 
+/* Writes its text anew: describing.c. */
+void circe__measure_describe(circe_measure *m);
+
 /* ---- following.c: how x comes to its kernel ---------------------------------------------------------------------- */
 
 /* Whether the width of x's kernel follows the features, as a moving average, and whether x is changed at all. */
