@@ -39,13 +39,13 @@ def times(found, where=""):
     """Every median in a result of `circe bench`, by the path and the settings of its row."""
     rows = {}
     if isinstance(found, dict):
-        named = [f"{key}={found[key]}" for key in ("name", "path", "measure", "n", "regularizer", "B", "M", "d_x", "rank_y", "batch")
-                 if isinstance(found.get(key), (str, int))]
+        keys = ("name", "path", "measure", "n", "regularizer", "B", "M", "d_x", "batch", *(("rank_y",) if where.endswith("rank") else ()))
+        named = [f"{key}={found[key]}" for key in keys if isinstance(found.get(key), (str, int))]
         here = " ".join([where, *named]).strip()
         for key, value in found.items():
             if isinstance(value, (dict, list)):
                 rows.update(times(value, f"{here} {key}".strip()))
-            elif isinstance(value, (int, float)) and key.startswith("median") and value > 0:
+            elif isinstance(value, (int, float)) and (key.startswith("median") or key == "seconds") and value > 0:
                 rows[f"{here} {key}"] = float(value)
     elif isinstance(found, list):
         for part in found:

@@ -43,8 +43,8 @@ if TYPE_CHECKING:  # `as` tells a type checker that a name is exported
         ResidualFeatures as ResidualFeatures)
     from ._measures import (
         MEASURES as MEASURES, Measurement as Measurement, circe as circe, circe_cached as circe_cached, gcm as gcm,
-        hscic as hscic, hsic as hsic, kci as kci, kpc as kpc, measure as measure, nocco as nocco, spectral as spectral,
-        transform as transform)
+        hscic as hscic, hsic as hsic, kci as kci, kpc as kpc, measure as measure, nocco as nocco, spectral as spectral)
+    from ._rows import transform as transform
     from ._runtime import get_threads as get_threads, set_threads as set_threads
     from ._sweeps import (
         Experiment as Experiment, Sweep as Sweep, experiment as experiment, experiments as experiments, sweep as sweep)
@@ -64,7 +64,8 @@ _WHERE = {
     "_jobs": "JobWarning Predictions Predictor Training data predict train",
     "_kernels": "Kernel gaussian laplace linear delta gram median_sigma2",
     "_mean": "ConditionalMean FitWarning LooTable ResidualFeatures",
-    "_measures": "MEASURES Measurement circe circe_cached gcm hscic hsic kci kpc measure nocco spectral transform",
+    "_measures": "MEASURES Measurement circe circe_cached gcm hscic hsic kci kpc measure nocco spectral",
+    "_rows": "transform",
     "_runtime": "get_threads set_threads",
     "_sweeps": "Experiment Sweep experiment experiments sweep",
     "errors": "ArgumentError CancelledError CirceError ClosedError CommandError DTypeError DataError DeviceError FileError "

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
-import inspect
 import weakref
 from typing import Callable, Dict, Optional, Sequence, Union
 
@@ -20,6 +18,7 @@ import numpy as np
 from . import _arrays, _columns, _kernels, _native, _runtime, errors
 from ._kernels import KernelLike
 from ._mean import ConditionalMean, ResidualFeatures
+from ._rows import options_of_rows
 
 Sigma2 = Union[float, str, None]
 Grid = Union[float, Sequence[float], None]
@@ -64,101 +63,6 @@ def _model(mean, name: str):
         raise errors.ArgumentError(f"mean is {'missing' if mean is None else repr(mean)}; {name} needs a ConditionalMean, "
                                    "fitted on points that are not measured: ConditionalMean().fit(y, z)")
     return mean.model
-
-
-def transform(values, kind: str = "normal-scores") -> np.ndarray:
-    """Replaces the columns of `values` by "normal-scores" or "ranks" (in (0, 1)); "none" keeps them. Categories stay as they
-    are. Then no outlier, and no number that stands for a missing value, outweighs the other rows.
-
-    >>> transform([1.0, 1e6, 2.0], "ranks")
-    array([0.25, 0.75, 0.5 ])
-    """
-    mat, array = _arrays.view(values, "values")
-    mat_out, out = _arrays.result(array.shape, array.dtype)
-    number = _native.choice(_native.TRANSFORMS, "transform", kind)
-    keep = bytes(texts is not None for texts in _columns.categories(array)) or None
-    _native.check(_native.library().circe_transform_columns(_runtime.context().pointer, mat, number, keep, mat_out))
-    if not isinstance(array, _columns.Coded):
-        return out
-    found = out.view(_columns.Coded)
-    found.categories, found.labels = array.categories, array.labels
-    return found
-
-
-_transform = transform  # options have this name too
-
-_LONG = 256  # rows; with fewer, no measure takes long
-_at_once = contextlib.nullcontext()
-
-
-def _long(x):
-    """Lets Ctrl-C end a call that may take long."""
-    shape = getattr(x, "shape", None)  # sparse matrices and single numbers have no len
-    rows = shape[0] if shape else len(x) if shape is None and hasattr(x, "__len__") else 0
-    return _runtime.interruptible() if rows >= _LONG else _at_once
-
-
-def _options_of_rows(*own: str) -> Callable[[Callable[..., Measurement]], Callable[..., Measurement]]:
-    """Gives a measure the options `missing` and, if `own` names them, `transform` and `weights`: they need the rows of all
-    data."""
-
-    def decorate(function: Callable[..., Measurement]) -> Callable[..., Measurement]:
-        signature = inspect.signature(function)
-        variables = [name for name in signature.parameters if name in ("x", "y", "z")]
-        words = {name: default for name, default in (("transform", "none"), ("missing", "refuse"), ("weights", None))
-                 if name in (*own, "missing")}
-
-        @functools.wraps(function)
-        def measured(*given, **options):
-            found = dict(zip(variables, given), **{name: options[name] for name in variables if name in options})
-            _arrays.same_order(**found)
-            if not words.keys() & options.keys():  # the common case is quick
-                try:
-                    with _long(given[0] if given else options.get("x")):
-                        return function(*given, **options)
-                except errors.DataError as error:
-                    raise _arrays.explained(error, found) from None
-            of_rows = {**words, **{name: options.pop(name) for name in words if name in options}}
-            return _measured_rows(function, {**dict(zip(signature.parameters, given)), **options}, variables, **of_rows)
-
-        more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default,
-                                  annotation="str" if default else inspect.Parameter.empty)
-                for name, default in words.items()]
-        setattr(measured, "__signature__", signature.replace(parameters=[*signature.parameters.values(), *more]))
-        return measured
-
-    return decorate
-
-
-def _measured_rows(function, options: dict, variables: Sequence[str], missing: str = "refuse", transform: str = "none",
-                   weights=None) -> Measurement:
-    """The measure of complete rows, of ranks, or of weighted rows."""
-    given, kept, kind = {name: options[name] for name in variables if name in options}, None, transform
-    if _arrays.drops(missing):
-        given, kept = _arrays.dropped(**given, weights=weights)
-        weights = given.pop("weights")
-    if weights is not None:
-        given, weights, positive = _arrays.weighted(weights, **given)
-        if kept is not None:
-            kept[np.flatnonzero(kept)] = positive
-        else:
-            kept = positive
-    if _native.choice(_native.TRANSFORMS, "transform", kind):
-        if options.get("mean") is not None or options.get("previous") is not None or options.get("grad"):
-            raise errors.ArgumentError("transform ranks all rows together, and has no gradient: it does not go with mean, "
-                                       "previous or grad")
-        given = {name: None if values is None else _transform(values, kind) for name, values in given.items()}
-    context = _runtime.context()
-    context.weights = weights
-    try:
-        with _long(given["x"]):
-            found = function(**{**options, **given})
-    finally:
-        context.weights = None
-    if kept is not None and found.grad is not None:  # rows that are left out have no gradient
-        grad = np.zeros((len(kept), *found.grad.shape[1:]), found.grad.dtype)
-        grad[kept], found.grad = found.grad, grad
-    return found
 
 
 _MAX_MEASURES = 32
@@ -213,7 +117,7 @@ def _found(kind: str, views: dict, kernels: tuple, grad: bool, numbers: tuple = 
     mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
     value = ctypes.c_double()
     mat_y = views["y"][0] if "y" in views else _NO_VIEW
-    with _at_once if mean is None else mean.model.guard:
+    with contextlib.nullcontext() if mean is None else mean.model.guard:
         if weights is not None:
             _native.check(_native.library().circe_measure_set_weights(measure.pointer, weights.ctypes.data, len(weights)))
         status = _native.library().circe_measure_points(measure.pointer, mat_x, mat_y, views["z"][0], value, mat_grad)
@@ -242,7 +146,7 @@ def _how(method: str, tolerance: Optional[float]) -> tuple:
             ("tolerance", 0.0 if tolerance is None else _kernels.positive(tolerance, "tolerance")))
 
 
-@_options_of_rows("weights")
+@options_of_rows("weights")
 def circe(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
           estimator: str = "ustat", grad: bool = False, dtype=None) -> Measurement:
     """CIRCE: does x say something about z that y does not? 0 if it does not.
@@ -296,7 +200,7 @@ def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelL
     return Measurement("circe", estimator, value.value, gradient, len(x))
 
 
-@_options_of_rows("weights")
+@options_of_rows("weights")
 def spectral(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
              grad: bool = False, dtype=None) -> Measurement:
     """The largest singular value of CIRCE's operator: only the strongest direction counts. It is never 0 on a sample, and its
@@ -311,7 +215,7 @@ def spectral(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian
     return _given_mean("circe-spectral", x, y, z, mean, kernel_x, sigma2_x, grad, dtype)
 
 
-@_options_of_rows("transform", "weights")
+@options_of_rows("transform", "weights")
 def hsic(x, z, *, kernel_x: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
          sigma2_z: Sigma2 = "median", estimator: str = "ustat", grad: bool = False, dtype=None) -> Measurement:
     """HSIC: does x depend on z at all? This includes what they share through a third variable. Estimators: ustat (unbiased),
@@ -368,7 +272,7 @@ def _regressed(kind: str, x, y, z, kernel_x, kernel_y, kernel_z, sigma2_x, sigma
     return _found(kind, views, (bound_x, bound_y, bound_z), grad, (("ridge", ridge), *_how(method, tolerance)), chosen=chosen)
 
 
-@_options_of_rows("transform", "weights")
+@options_of_rows("transform", "weights")
 def hscic(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_x: KernelLike = "gaussian",
           kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
           sigma2_y: Union[Grid, str] = None, sigma2_z: Sigma2 = "median", ridge: Grid = None, method: str = "auto",
@@ -392,7 +296,7 @@ def hscic(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_x: KernelLi
     return _given_mean("hscic", x, y, z, mean, kernel_x, sigma2_x, grad, dtype, (("ridge", ridge), *_how(method, tolerance)))
 
 
-@_options_of_rows("transform", "weights")
+@options_of_rows("transform", "weights")
 def kci(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
         sigma2_x: Sigma2 = "median", sigma2_y: Union[Grid, str] = None, sigma2_z: Sigma2 = "median", ridge: Grid = None,
         method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:
@@ -408,7 +312,7 @@ def kci(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "g
                       method, tolerance, grad, dtype)
 
 
-@_options_of_rows("transform", "weights")
+@options_of_rows("transform", "weights")
 def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike = "gaussian",
         sigma2_y: Union[Grid, str] = None, ridge: Grid = None, regression: str = "kernel", combine: str = "max",
         sharpness: float = 1.0, previous=None, method: str = "auto", tolerance: Optional[float] = None, grad: bool = False,
@@ -476,7 +380,7 @@ def _normalized(kind: str, x, y, z, kernels, sigma2, epsilon, method, tolerance,
     return _found(kind, views, bound, grad, (("epsilon", _kernels.positive(epsilon, "epsilon")), *_how(method, tolerance)))
 
 
-@_options_of_rows("transform", "weights")
+@options_of_rows("transform", "weights")
 def nocco(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
           sigma2_x: Sigma2 = "median", sigma2_y: Sigma2 = "median", sigma2_z: Sigma2 = "median", epsilon: float = 1e-3,
           method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:
@@ -492,7 +396,7 @@ def nocco(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = 
                        epsilon, method, tolerance, grad, dtype)
 
 
-@_options_of_rows("transform", "weights")
+@options_of_rows("transform", "weights")
 def kpc(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
         sigma2_x: Sigma2 = "median", sigma2_y: Sigma2 = "median", sigma2_z: Sigma2 = "median", epsilon: float = 1e-3,
         method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:
