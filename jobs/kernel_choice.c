@@ -125,13 +125,27 @@ static circe_status bind_median(const input *in, circe_kernel *kernel) {
                                  variable_label(in->of));
 }
 
+/* Of every so many rows; the median of all pairs of thousands takes longer than many a fit. */
+static circe_status median_of(circe_context *context, const circe_mat *values, int64_t most, double *median) {
+    int64_t step = (values->rows + most - 1) / most;
+    circe_mat some = {values->data, (values->rows + step - 1) / step, values->cols, values->ld * step, values->dtype};
+    return circe_median_sigma2(context, &some, 0, -1, median);
+}
+
+static bool is_near(double median, double sigma2) {
+    const double far = 1e6;
+    return median < far * sigma2 && median > sigma2 / far;
+}
+
 /* A width that is given is used; where no two rows are near under it, or all are, that is said. */
 static void note_width(circe_context *context, const input *in, double sigma2, notes *warnings) {
-    const double far = 1e6;
+    enum { ENOUGH = 256 }; /* rows, for an order of magnitude; all of them only where that is suspicious */
     double median = 0;
     if (input_is_constant(in)) return;
-    circe_status status = circe_median_sigma2(context, &in->values, 0, -1, &median);
-    if (status == CIRCE_OK && median < far * sigma2 && median > sigma2 / far) return;
+    circe_status status = median_of(context, &in->values, ENOUGH, &median);
+    if (status == CIRCE_OK && is_near(median, sigma2)) return;
+    status = circe_median_sigma2(context, &in->values, 0, -1, &median);
+    if (status == CIRCE_OK && is_near(median, sigma2)) return;
     if (status == CIRCE_OK)
         notes_add(warnings,
                   "--sigma2-%s %g is far from the squared distances in %s, whose median is %g: to the kernel, all rows "
