@@ -40,12 +40,16 @@ SIGMA2_Y, SIGMA2_Z, RIDGE = 0.1, 0.01, 0.1
 DTYPES = {torch.float32: _native.FLOAT32, torch.float64: _native.FLOAT64}
 
 # What the package itself does not call.
-HANDLE, VIEW, OUT = ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
+HANDLE, VIEW, OUT, VALUE = ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
+BATCH = ("status", HANDLE, ctypes.POINTER(_native.Kernels), VIEW, VIEW, VIEW, VALUE, ctypes.POINTER(_native.BatchOptions), VALUE, VIEW)
 _native.SIGNATURES.update({
     "circe_cuda_set_stream": ("status", HANDLE, ctypes.c_void_p),
     "circe_cuda_features_create": ("status", HANDLE, HANDLE, OUT),
     "circe_cuda_features_get": ("status", HANDLE, VIEW, VIEW),
-    "circe_cuda_measure_kci": _native.SIGNATURES["circe_cuda_measure_hscic"],
+    "circe_cuda_measure_circe": ("status", HANDLE, HANDLE, VIEW, VIEW, VALUE, ctypes.c_int64, HANDLE, VIEW, ctypes.c_int, VALUE, VIEW),
+    "circe_cuda_measure_hscic": BATCH,
+    "circe_cuda_measure_kci": BATCH,
+    "circe_cuda_measure_gcm": ("status", HANDLE, HANDLE, *5 * [VIEW], ctypes.POINTER(_native.GcmOptions), VALUE, VIEW),
     "circe_cuda_cme_fit": _native.SIGNATURES["circe_cme_fit"],
 })
 

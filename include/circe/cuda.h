@@ -146,7 +146,12 @@ CIRCE_API circe_status circe_cuda_measure_gcm(circe_cuda *cuda, const circe_kern
  * measure needs of its data set, as float32, and reserves scratch for batches of n rows, x with up to `cols` columns,
  * and `places` places. Rows out of range give NaN. The measure returns to the host when it is bound again, or with cuda
  * = NULL; until then, the handle must exist. Returns CIRCE_ERR_UNSUPPORTED and changes nothing if the measure runs on
- * the host only: circe-spectral, nocco, kpc, circe with random features or a z of high rank, and work in float64. */
+ * the host only: circe-spectral, nocco, kpc, circe with random features or a z of high rank, and work in float64.
+ *
+ * With n = cols = places = 0, the measure is handed points instead: circe_measure_points takes x, y, z, value and grad
+ * in this GPU's memory, all of one dtype, and so does circe_measure_evaluate, if the measure is bound to residual
+ * features of that dtype. Scratch grows to what a call needs. The widths of y and z must be given, or come from a mean;
+ * CIRCE_SIGMA2_RUNNING, and gcm with a mean, are the host's. A mean must outlive the calls. */
 CIRCE_API circe_status circe_measure_to_cuda(circe_measure *measure, circe_cuda *cuda, int64_t n, int64_t cols,
                                              int64_t places);
 

@@ -137,6 +137,10 @@ CIRCE_API int circe_measure_has_weights(const circe_measure *measure);
  * data set differ. */
 CIRCE_API circe_status circe_measure_settle_z(circe_measure *measure, const circe_mat *z);
 
+/* Uses a copy of this kernel for x from now on. For callers that choose its width themselves, batch by batch. Has no
+ * effect if the kind has no kernel of x. */
+CIRCE_API circe_status circe_measure_set_kernel_x(circe_measure *measure, const circe_kernel *kernel);
+
 /* Learns from rows that are not measured: the conditional mean of z if the kind uses it, and the width of y and the
  * ridge if they have grids. Does nothing if there is nothing to learn. */
 CIRCE_API circe_status circe_measure_fit(circe_measure *measure, const circe_mat *y, const circe_mat *z);

@@ -8,13 +8,17 @@
 #include "core/settings.h"
 #include "measures/measure_parts.h"
 
-/* Scratch by growth. Blocks that were outgrown stay: a captured graph may still use them. */
-typedef struct circe__cuda_block {
-    void *data;
-    size_t bytes;
-} circe__cuda_block;
-
 enum { CIRCE__CUDA_MAX_BLOCKS = 64 };
+
+/* Scratch by growth; the last block is the largest. Blocks that were outgrown stay: a captured graph may still use
+ * them. */
+typedef struct circe__cuda_scratch {
+    struct {
+        void *data;
+        size_t bytes;
+    } blocks[CIRCE__CUDA_MAX_BLOCKS];
+    int n;
+} circe__cuda_scratch;
 
 typedef struct circe__cuda_algebra circe__cuda_algebra; /* cuBLAS and cuSOLVER; algebra.h */
 
@@ -24,8 +28,8 @@ struct circe_cuda {
     int device;
     int overlap, large_tiles; /* what the device can do; see backend/cuda/device.h */
     cudaStream_t stream;
-    circe__cuda_block blocks[CIRCE__CUDA_MAX_BLOCKS]; /* the last one is the largest */
-    int n_blocks;
+    circe__cuda_scratch scratch;  /* of one call */
+    circe__cuda_scratch points;   /* of a measure that is handed points: what it prepares for the calls that it makes */
     circe__cuda_algebra *algebra; /* NULL until something needs it */
 };
 
@@ -39,7 +43,9 @@ void circe__cuda_end(const circe_cuda *cuda, int previous);
 /* The stream is being captured: nothing may be allocated or waited for. */
 bool circe__cuda_is_capturing(const circe_cuda *cuda);
 
-/* Device scratch of at least this many bytes. Refuses to grow while the stream is being captured. */
+/* At least this many bytes of one of the handle's scratches, or of that of a call. Refuses to grow while the stream is
+ * being captured. */
+circe_status circe__cuda_grow(const circe_cuda *cuda, circe__cuda_scratch *scratch, size_t bytes, void **data);
 circe_status circe__cuda_take(circe_cuda *cuda, size_t bytes, void **scratch);
 
 /* Pieces of scratch: first counted, with a base of NULL, and then taken; each aligned to 256 bytes. */

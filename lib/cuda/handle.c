@@ -71,10 +71,12 @@ circe_status circe_cuda_open(circe_context *context, int device, void *stream, c
 void circe_cuda_close(circe_cuda *cuda) {
     int previous = 0;
     if (cuda == NULL) return;
-    if ((cuda->n_blocks > 0 || cuda->algebra != NULL) && circe__cuda_begin(cuda, &previous) == CIRCE_OK) {
+    bool owns = cuda->scratch.n > 0 || cuda->points.n > 0 || cuda->algebra != NULL;
+    if (owns && circe__cuda_begin(cuda, &previous) == CIRCE_OK) {
         cudaDeviceSynchronize();
         circe__cuda_algebra_free(cuda);
-        for (int b = 0; b < cuda->n_blocks; b++) cudaFree(cuda->blocks[b].data);
+        for (int b = 0; b < cuda->scratch.n; b++) cudaFree(cuda->scratch.blocks[b].data);
+        for (int b = 0; b < cuda->points.n; b++) cudaFree(cuda->points.blocks[b].data);
         circe__cuda_end(cuda, previous);
     }
     circe_workspace_destroy(cuda->workspace);
@@ -89,7 +91,8 @@ circe_status circe_cuda_set_stream(circe_cuda *cuda, void *stream) {
 
 size_t circe_cuda_bytes(const circe_cuda *cuda) {
     size_t sum = 0;
-    for (int b = 0; cuda != NULL && b < cuda->n_blocks; b++) sum += cuda->blocks[b].bytes;
+    for (int b = 0; cuda != NULL && b < cuda->scratch.n; b++) sum += cuda->scratch.blocks[b].bytes;
+    for (int b = 0; cuda != NULL && b < cuda->points.n; b++) sum += cuda->points.blocks[b].bytes;
     return sum;
 }
 
@@ -129,10 +132,10 @@ bool circe__cuda_is_capturing(const circe_cuda *cuda) {
     return cudaStreamIsCapturing(cuda->stream, &state) == cudaSuccess && state != cudaStreamCaptureStatusNone;
 }
 
-circe_status circe__cuda_take(circe_cuda *cuda, size_t bytes, void **scratch) {
-    circe__cuda_block *last = cuda->n_blocks == 0 ? NULL : &cuda->blocks[cuda->n_blocks - 1];
-    if (last != NULL && last->bytes >= bytes) {
-        *scratch = last->data;
+circe_status circe__cuda_grow(const circe_cuda *cuda, circe__cuda_scratch *scratch, size_t bytes, void **data) {
+    size_t have = scratch->n == 0 ? 0 : scratch->blocks[scratch->n - 1].bytes;
+    if (have >= bytes && have > 0) {
+        *data = scratch->blocks[scratch->n - 1].data;
         return CIRCE_OK;
     }
     if (circe__cuda_is_capturing(cuda))
@@ -140,13 +143,19 @@ circe_status circe__cuda_take(circe_cuda *cuda, size_t bytes, void **scratch) {
                           "%.1f MB of scratch are missing and cannot be allocated during capture; call once before, or "
                           "circe_cuda_reserve",
                           (double)bytes / 1e6);
-    if (cuda->n_blocks == CIRCE__CUDA_MAX_BLOCKS)
+    if (scratch->n == CIRCE__CUDA_MAX_BLOCKS)
         return circe_fail(CIRCE_ERR_MEMORY, "the handle's scratch has grown %d times; reserve the largest size first",
                           CIRCE__CUDA_MAX_BLOCKS);
-    if (last != NULL && bytes < last->bytes + last->bytes / 2) bytes = last->bytes + last->bytes / 2;
-    circe_status status = circe__cuda_alloc(bytes, "scratch", scratch);
-    if (status == CIRCE_OK) cuda->blocks[cuda->n_blocks++] = (circe__cuda_block){*scratch, bytes};
-    return status;
+    if (bytes < have + have / 2) bytes = have + have / 2;
+    circe_status status = circe__cuda_alloc(bytes, "scratch", data);
+    if (status != CIRCE_OK) return status;
+    scratch->blocks[scratch->n].data = *data;
+    scratch->blocks[scratch->n++].bytes = bytes;
+    return CIRCE_OK;
+}
+
+circe_status circe__cuda_take(circe_cuda *cuda, size_t bytes, void **scratch) {
+    return circe__cuda_grow(cuda, &cuda->scratch, bytes, scratch);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------------------- */

@@ -8,56 +8,28 @@
  *
  * The host computes the other kinds, circe by random features or with a z of high rank, a width of x that is not known
  * yet, and everything in float64. */
-#include "measures/measuring_parts.h"
+#include "cuda/measuring.h"
 
 #include <math.h>
-
-#include "cuda/cuda_parts.h"
-
-/* The batch before at one place. */
-typedef struct previous {
-    int64_t n, cols; /* n = 0: there was none */
-    float *x, *y;    /* (most, widest), (most, d_y) */
-    int64_t *rows;   /* (most) */
-} previous;
-
-typedef struct on_cuda {
-    circe_cuda *cuda;
-    int64_t most, widest, n_places;
-    circe_cuda_features *features; /* NULL: none */
-    circe_mat y, z;                /* (N, .), views of the features or of what follows */
-    circe_mat z_hat;               /* no rows: none */
-    float *batch_z;                /* (most, d_z) of hsic */
-    circe_method method;           /* of a batch's regressions */
-    float *scaled;                 /* (most, widest): x as its kernel sees it; NULL: x itself */
-    void *scaling;                 /* scratch of circe_cuda_scale; NULL: there is no kernel of x */
-    int64_t n_widths;              /* factors of x's kernel */
-    double *widths, *figures;      /* (places, n_widths + 1), (places, CIRCE_N_FIGURES) */
-    previous *places;              /* NULL: nothing is carried */
-    void **blocks;                 /* owned device memory */
-    int n_blocks;
-} on_cuda;
-
-static on_cuda *state_of(const circe_measure *m) { return m->on_device; }
 
 /* ---- memory of the GPU ------------------------------------------------------------------------------------------- */
 
 enum { BLOCKS = 10, BLOCKS_OF_PLACE = 3 };
 
-static circe_status own(on_cuda *s, int64_t count, size_t size, void *block) {
+static circe_status own(circe__on_cuda *s, int64_t count, size_t size, void *block) {
     void *data = NULL;
     circe_status status = circe__cuda_alloc((size_t)circe__max(count, 1) * size, "a measure", &data);
     if (status == CIRCE_OK) s->blocks[s->n_blocks++] = *(void **)block = data;
     return status;
 }
 
-static circe_status upload(const on_cuda *s, void *to, const void *from, size_t bytes) {
+static circe_status upload(const circe__on_cuda *s, void *to, const void *from, size_t bytes) {
     return circe__cuda_upload(s->cuda, to, bytes, from, bytes, bytes, 1, "bringing a measure's data to the GPU");
 }
 
 /* A copy on the GPU, as float32, as points of the kernel if one is given. */
 static circe_status bring(circe_measure *m, const circe_kernel *kernel, double *from, int64_t cols, circe_mat *to) {
-    on_cuda *s = state_of(m);
+    circe__on_cuda *s = circe__on_cuda_of(m);
     int64_t count = circe__max(m->n_rows * cols, 1);
     float *copy = circe__alloc(m->context, count, sizeof *copy), *block = NULL;
     if (copy == NULL) return CIRCE_ERR_MEMORY;
@@ -74,13 +46,12 @@ static circe_status bring(circe_measure *m, const circe_kernel *kernel, double *
 }
 
 static circe_status bring_rows(circe_measure *m) {
-    circe_status status = m->cols_y > 0 ? bring(m, m->kernel_y, m->y, m->cols_y, &state_of(m)->y) : CIRCE_OK;
-    return status == CIRCE_OK ? bring(m, m->kernel_z, m->z, m->cols_z, &state_of(m)->z) : status;
+    circe_status status = m->cols_y > 0 ? bring(m, m->kernel_y, m->y, m->cols_y, &circe__on_cuda_of(m)->y) : CIRCE_OK;
+    return status == CIRCE_OK ? bring(m, m->kernel_z, m->z, m->cols_z, &circe__on_cuda_of(m)->z) : status;
 }
 
-/* Features in another form than columns stay with the host. */
-static circe_status bring_features(circe_measure *m, const circe_features *features) {
-    on_cuda *s = state_of(m);
+circe_status circe__on_cuda_features(circe_measure *m, const circe_features *features) {
+    circe__on_cuda *s = circe__on_cuda_of(m);
     circe_mat views[2];
     circe_status status = circe_features_get(features, &views[0], &views[1]);
     if (status == CIRCE_ERR_RANK) return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s", circe_last_error());
@@ -95,7 +66,7 @@ static circe_status bring_mean(circe_measure *m) {
     if (mean == NULL) return CIRCE_ERR_MEMORY;
     circe_mat z_hat = circe_mat_f64(mean, m->n_rows, m->cols_z);
     circe_status status = circe_cme_mean(m->workspace, m->mean, &y, &z_hat);
-    if (status == CIRCE_OK) status = bring(m, NULL, mean, m->cols_z, &state_of(m)->z_hat);
+    if (status == CIRCE_OK) status = bring(m, NULL, mean, m->cols_z, &circe__on_cuda_of(m)->z_hat);
     circe__free(m->context, mean);
     return status;
 }
@@ -104,26 +75,26 @@ static circe_status bring_mean(circe_measure *m) {
 
 static circe_status open_circe(circe_measure *m) {
     if (m->features == NULL) return circe_fail(CIRCE_ERR_UNSUPPORTED, "there are no residual features");
-    return bring_features(m, m->features);
+    return circe__on_cuda_features(m, m->features);
 }
 
 static circe_status batch_circe(circe_measure *m, const circe_kernels *kernels, const int64_t *rows, const circe_mat *x,
-                                const previous *before, double *value, circe_mat *grad) {
-    const on_cuda *s = state_of(m);
+                                const circe__cuda_previous *before, double *value, circe_mat *grad) {
+    const circe__on_cuda *s = circe__on_cuda_of(m);
     (void)before;
     return circe_cuda_measure_circe(s->cuda, kernels->y, &s->y, &s->z, rows, x->rows, kernels->x, x,
                                     m->options.estimator, value, grad);
 }
 
 static circe_status open_hsic(circe_measure *m) {
-    on_cuda *s = state_of(m);
+    circe__on_cuda *s = circe__on_cuda_of(m);
     circe_status status = bring_rows(m);
     return status == CIRCE_OK ? own(s, s->most * m->cols_z, sizeof *s->batch_z, &s->batch_z) : status;
 }
 
 static circe_status batch_hsic(circe_measure *m, const circe_kernels *kernels, const int64_t *rows, const circe_mat *x,
-                               const previous *before, double *value, circe_mat *grad) {
-    const on_cuda *s = state_of(m);
+                               const circe__cuda_previous *before, double *value, circe_mat *grad) {
+    const circe__on_cuda *s = circe__on_cuda_of(m);
     circe_mat z = rows != NULL ? circe_mat_f32(s->batch_z, x->rows, m->cols_z) : s->z;
     (void)before;
     circe_status status = rows != NULL ? circe_cuda_gather(s->cuda, &s->z, rows, &z) : CIRCE_OK;
@@ -135,7 +106,7 @@ static circe_status batch_hsic(circe_measure *m, const circe_kernels *kernels, c
  * batch may have: a batch is a part of them, and what is left out of it is counted against its own trace. */
 static circe_status choose_method(circe_measure *m) {
     enum { MOST_ROWS = 16384, MOST_RANK = 72 };
-    on_cuda *s = state_of(m);
+    circe__on_cuda *s = circe__on_cuda_of(m);
     circe_batch_options options = circe__measure_batch_options(m);
     int64_t step = (s->y.rows + MOST_ROWS - 1) / MOST_ROWS, rank = -1;
     circe_mat some = {s->y.data, s->y.rows / step, s->y.cols, s->y.ld * step, s->y.dtype};
@@ -149,7 +120,7 @@ static circe_status choose_method(circe_measure *m) {
 }
 
 static circe_status reserve_batch(circe_measure *m) {
-    on_cuda *s = state_of(m);
+    circe__on_cuda *s = circe__on_cuda_of(m);
     circe_status status = choose_method(m);
     if (status != CIRCE_OK) return status;
     return circe_cuda_reserve_batch(s->cuda, s->most, s->widest, s->y.cols, s->z.cols, CIRCE_FLOAT32);
@@ -161,7 +132,7 @@ static circe_status open_batch(circe_measure *m) {
     if (circe__measure_holds_out(m)) {
         circe_mat y = circe_mat_f64(m->y, m->n_rows, m->cols_y), z = circe_mat_f64(m->z, m->n_rows, m->cols_z);
         status = circe_features_create(m->context, m->mean, &y, &z, CIRCE_FLOAT32, &features);
-        if (status == CIRCE_OK) status = bring_features(m, features);
+        if (status == CIRCE_OK) status = circe__on_cuda_features(m, features);
         circe_features_destroy(features);
     } else {
         status = bring_rows(m);
@@ -170,8 +141,8 @@ static circe_status open_batch(circe_measure *m) {
 }
 
 static circe_status batch_hscic(circe_measure *m, const circe_kernels *kernels, const int64_t *rows, const circe_mat *x,
-                                const previous *before, double *value, circe_mat *grad) {
-    const on_cuda *s = state_of(m);
+                                const circe__cuda_previous *before, double *value, circe_mat *grad) {
+    const circe__on_cuda *s = circe__on_cuda_of(m);
     circe_batch_options options = circe__measure_batch_options(m);
     (void)before;
     options.method = s->method;
@@ -182,8 +153,8 @@ static circe_status batch_hscic(circe_measure *m, const circe_kernels *kernels, 
 }
 
 static circe_status batch_kci(circe_measure *m, const circe_kernels *kernels, const int64_t *rows, const circe_mat *x,
-                              const previous *before, double *value, circe_mat *grad) {
-    const on_cuda *s = state_of(m);
+                              const circe__cuda_previous *before, double *value, circe_mat *grad) {
+    const circe__on_cuda *s = circe__on_cuda_of(m);
     circe_batch_options options = circe__measure_batch_options(m);
     (void)before;
     options.method = s->method;
@@ -191,11 +162,11 @@ static circe_status batch_kci(circe_measure *m, const circe_kernels *kernels, co
 }
 
 static circe_status open_places(circe_measure *m) {
-    on_cuda *s = state_of(m);
+    circe__on_cuda *s = circe__on_cuda_of(m);
     s->places = circe__calloc(m->context, s->n_places, sizeof *s->places);
     circe_status status = s->places == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int64_t k = 0; k < s->n_places && status == CIRCE_OK; k++) {
-        previous *p = &s->places[k];
+        circe__cuda_previous *p = &s->places[k];
         status = own(s, s->most * s->widest, sizeof *p->x, &p->x);
         if (status == CIRCE_OK) status = own(s, s->most * m->cols_y, sizeof *p->y, &p->y);
         if (status == CIRCE_OK) status = own(s, s->most, sizeof *p->rows, &p->rows);
@@ -211,8 +182,8 @@ static circe_status open_gcm(circe_measure *m) {
 }
 
 static circe_status batch_gcm(circe_measure *m, const circe_kernels *kernels, const int64_t *rows, const circe_mat *x,
-                              const previous *before, double *value, circe_mat *grad) {
-    const on_cuda *s = state_of(m);
+                              const circe__cuda_previous *before, double *value, circe_mat *grad) {
+    const circe__on_cuda *s = circe__on_cuda_of(m);
     circe_gcm_options options = circe__measure_gcm_options(m);
     circe_mat before_x, before_y;
     options.batch.method = s->method;
@@ -229,7 +200,7 @@ static circe_status batch_gcm(circe_measure *m, const circe_kernels *kernels, co
 static const struct {
     circe_status (*open)(circe_measure *m);
     circe_status (*batch)(circe_measure *m, const circe_kernels *kernels, const int64_t *rows, const circe_mat *x,
-                          const previous *before, double *value, circe_mat *grad);
+                          const circe__cuda_previous *before, double *value, circe_mat *grad);
 } kinds[CIRCE_MEASURE_KINDS] = {
     [CIRCE_MEASURE_CIRCE] = {open_circe, batch_circe}, [CIRCE_MEASURE_HSIC] = {open_hsic, batch_hsic},
     [CIRCE_MEASURE_HSCIC] = {open_batch, batch_hscic}, [CIRCE_MEASURE_KCI] = {open_batch, batch_kci},
@@ -238,17 +209,16 @@ static const struct {
 
 /* ---- x as its kernel sees it ------------------------------------------------------------------------------------- */
 
-static double *widths_of(const on_cuda *s, int64_t place) { return s->widths + place * (s->n_widths + 1); }
-static double *figures_of(const on_cuda *s, int64_t place) { return s->figures + place * CIRCE_N_FIGURES; }
+static double *widths_of(const circe__on_cuda *s, int64_t place) { return s->widths + place * (s->n_widths + 1); }
+static double *figures_of(const circe__on_cuda *s, int64_t place) { return s->figures + place * CIRCE_N_FIGURES; }
 
 static circe_status open_scaling(circe_measure *m) {
-    on_cuda *s = state_of(m);
+    circe__on_cuda *s = circe__on_cuda_of(m);
     int64_t room = s->n_places * (s->n_widths + 1 + CIRCE_N_FIGURES);
     if (m->asked_x == NULL) return CIRCE_OK;
     circe_status status = own(s, room, sizeof *s->widths, &s->widths);
     if (status == CIRCE_OK) status = own(s, (int64_t)circe_cuda_scale_bytes(s->most, s->widest), 1, &s->scaling);
-    if (status == CIRCE_OK && circe__measure_scales(m))
-        status = own(s, s->most * s->widest, sizeof *s->scaled, &s->scaled);
+    if (status == CIRCE_OK && circe__measure_scales(m)) status = own(s, s->most * s->widest, sizeof(float), &s->scaled);
     if (status != CIRCE_OK) return status;
     s->figures = s->widths + s->n_places * (s->n_widths + 1);
     return circe__cuda_status(cudaMemsetAsync(s->widths, 0, (size_t)room * sizeof *s->widths, s->cuda->stream),
@@ -257,8 +227,8 @@ static circe_status open_scaling(circe_measure *m) {
 
 /* The widths in use. If this measure follows another one on the same device, it uses that measure's running widths. */
 static double *widths_in_use(const circe_measure *m, int64_t place) {
-    const on_cuda *own_state = state_of(m);
-    const on_cuda *other = m->leader != NULL && m->leader->device == m->device ? m->leader->on_device : NULL;
+    const circe__on_cuda *own_state = circe__on_cuda_of(m);
+    const circe__on_cuda *other = m->leader != NULL && m->leader->device == m->device ? m->leader->on_device : NULL;
     bool follows = circe__measure_runs(m) && other != NULL && place < other->n_places;
     return widths_of(follows ? other : own_state, follows || place < own_state->n_places ? place : 0);
 }
@@ -266,10 +236,10 @@ static double *widths_in_use(const circe_measure *m, int64_t place) {
 /* The kernel whose factors without a width follow x, or, for the figures alone, the one in use. */
 static circe_status scale(circe_measure *m, int64_t place, const circe_kernel *kernel, const circe_mat *x,
                           circe_mat *seen) {
-    const on_cuda *s = state_of(m);
+    const circe__on_cuda *s = circe__on_cuda_of(m);
     bool steps = m->leader == NULL && place < s->n_places, follows = circe__measure_follows(m);
     circe_scaling scaling = circe__measure_scaling(m, !steps);
-    *seen = s->scaled != NULL ? circe_mat_f32(s->scaled, x->rows, x->cols) : *x;
+    *seen = s->scaled != NULL ? circe__mat(s->scaled, x->rows, x->cols, x->dtype) : *x;
     if (s->scaling == NULL || (s->scaled == NULL && !steps)) return CIRCE_OK;
     return circe_cuda_scale(s->cuda, follows ? m->asked_x : kernel, &scaling, x, widths_in_use(m, place),
                             steps ? figures_of(s, place) : NULL, s->scaling, s->scaled != NULL ? seen : NULL);
@@ -277,7 +247,7 @@ static circe_status scale(circe_measure *m, int64_t place, const circe_kernel *k
 
 static circe_status scale_back(circe_measure *m, int64_t place, const circe_kernel *kernel, const circe_mat *x,
                                circe_mat *grad) {
-    const on_cuda *s = state_of(m);
+    const circe__on_cuda *s = circe__on_cuda_of(m);
     circe_scaling scaling = circe__measure_scaling(m, true);
     if (s->scaled == NULL || grad == NULL) return CIRCE_OK;
     return circe_cuda_scale_gradient(s->cuda, circe__measure_follows(m) ? m->asked_x : kernel, &scaling, x,
@@ -286,8 +256,8 @@ static circe_status scale_back(circe_measure *m, int64_t place, const circe_kern
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-static circe_status remember(circe_measure *m, previous *p, const int64_t *rows, const circe_mat *x) {
-    const on_cuda *s = state_of(m);
+static circe_status remember(circe_measure *m, circe__cuda_previous *p, const int64_t *rows, const circe_mat *x) {
+    const circe__on_cuda *s = circe__on_cuda_of(m);
     size_t width = (size_t)x->cols * sizeof(float);
     circe_mat y = circe_mat_f32(p->y, x->rows, m->cols_y);
     p->n = x->rows;
@@ -301,10 +271,20 @@ static circe_status remember(circe_measure *m, previous *p, const int64_t *rows,
     return status == CIRCE_OK ? circe_cuda_gather(s->cuda, &s->y, rows, &y) : status;
 }
 
+/* p: the batch before, NULL where nothing is carried. */
+circe_status circe__on_cuda_measure(circe_measure *m, int64_t place, const int64_t *rows, const circe_mat *x,
+                                    const circe__cuda_previous *p, double *value, circe_mat *grad) {
+    circe_kernels kernels = {.y = m->kernel_y, .z = m->kernel_z};
+    circe_mat seen;
+    circe_status status = circe__measure_kernel_x(m, x, &kernels.x);
+    if (status == CIRCE_OK) status = scale(m, place, kernels.x, x, &seen);
+    if (status == CIRCE_OK) status = kinds[m->options.kind].batch(m, &kernels, rows, &seen, p, value, grad);
+    return status == CIRCE_OK ? scale_back(m, place, kernels.x, x, grad) : status;
+}
+
 static circe_status evaluate(circe_measure *m, int64_t place, const int64_t *rows, int64_t n, const circe_mat *x,
                              double *value, circe_mat *grad) {
-    const on_cuda *s = state_of(m);
-    circe_kernels kernels = {.y = m->kernel_y, .z = m->kernel_z};
+    const circe__on_cuda *s = circe__on_cuda_of(m);
     if (x->dtype != CIRCE_FLOAT32 || n > s->most || x->cols > s->widest)
         return circe_fail(CIRCE_ERR_SHAPE,
                           "x must be float32, of at most the %lld rows and %lld columns that circe_measure_to_cuda was "
@@ -313,16 +293,14 @@ static circe_status evaluate(circe_measure *m, int64_t place, const int64_t *row
     if (s->places != NULL && (rows == NULL || place >= s->n_places))
         return circe_fail(CIRCE_ERR_ARGUMENT, "the batch before is kept with its row numbers, at %lld places",
                           (long long)s->n_places);
-    previous *p = s->places != NULL ? &s->places[place] : NULL;
-    circe_mat seen;
-    circe_status status = circe__measure_kernel_x(m, x, &kernels.x);
-    if (status == CIRCE_OK) status = scale(m, place, kernels.x, x, &seen);
-    if (status == CIRCE_OK) status = kinds[m->options.kind].batch(m, &kernels, rows, &seen, p, value, grad);
-    if (status == CIRCE_OK) status = scale_back(m, place, kernels.x, x, grad);
+    circe__cuda_previous *p = s->places != NULL ? &s->places[place] : NULL;
+    circe_status status = circe__on_cuda_measure(m, place, rows, x, p, value, grad);
     return status == CIRCE_OK && p != NULL ? remember(m, p, rows, x) : status;
 }
 
-static circe_status download(const on_cuda *s, void *to, const void *from, size_t bytes) {
+/* ---- what is carried, there and back ----------------------------------------------------------------------------- */
+
+static circe_status download(const circe__on_cuda *s, void *to, const void *from, size_t bytes) {
     cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s->cuda->stream);
     if (error == cudaSuccess) error = cudaStreamSynchronize(s->cuda->stream);
     return circe__cuda_status(error, "fetching the batch before");
@@ -330,7 +308,7 @@ static circe_status download(const on_cuda *s, void *to, const void *from, size_
 
 /* The running widths of every place. */
 static circe_status collect_widths(circe_measure *m) {
-    const on_cuda *s = state_of(m);
+    const circe__on_cuda *s = circe__on_cuda_of(m);
     circe_status status = CIRCE_OK;
     for (int64_t k = 0; circe__measure_runs(m) && m->leader == NULL && k < s->n_places && status == CIRCE_OK; k++) {
         circe__x_place *place = circe__measure_x_place(m, k);
@@ -341,14 +319,14 @@ static circe_status collect_widths(circe_measure *m) {
 }
 
 static circe_status collect(circe_measure *m) {
-    const on_cuda *s = state_of(m);
+    const circe__on_cuda *s = circe__on_cuda_of(m);
     circe_status status = collect_widths(m);
-    if (status != CIRCE_OK) return status;
+    if (status != CIRCE_OK || s->places == NULL) return status;
     int64_t *rows = circe__take(m->workspace, CIRCE__SLOT_BATCH_ROWS, s->most, sizeof *rows);
     float *x = circe__take(m->workspace, CIRCE__SLOT_X, s->most * s->widest, sizeof *x);
     if (rows == NULL || x == NULL) return CIRCE_ERR_MEMORY;
-    for (int64_t k = 0; s->places != NULL && k < s->n_places && status == CIRCE_OK; k++) {
-        const previous *p = &s->places[k];
+    for (int64_t k = 0; k < s->n_places && status == CIRCE_OK; k++) {
+        const circe__cuda_previous *p = &s->places[k];
         if (p->n == 0) continue;
         circe_mat view = circe_mat_f32(x, p->n, p->cols);
         status = download(s, rows, p->rows, (size_t)p->n * sizeof *rows);
@@ -358,8 +336,8 @@ static circe_status collect(circe_measure *m) {
     return status;
 }
 
-static circe_status adopt_place(circe_measure *m, previous *p, const circe__previous *from) {
-    const on_cuda *s = state_of(m);
+static circe_status adopt_place(circe_measure *m, circe__cuda_previous *p, const circe__previous *from) {
+    const circe__on_cuda *s = circe__on_cuda_of(m);
     p->n = 0;
     if (from == NULL || from->n > s->most || from->cols > s->widest || from->dtype != CIRCE_FLOAT32) return CIRCE_OK;
     circe_mat y = circe_mat_f32(p->y, from->n, m->cols_y);
@@ -372,7 +350,7 @@ static circe_status adopt_place(circe_measure *m, previous *p, const circe__prev
 }
 
 static circe_status adopt_widths(circe_measure *m) {
-    const on_cuda *s = state_of(m);
+    const circe__on_cuda *s = circe__on_cuda_of(m);
     circe_status status = CIRCE_OK;
     for (int64_t k = 0; circe__measure_runs(m) && k < s->n_places && k < m->n_x_places && status == CIRCE_OK; k++)
         status = upload(s, widths_of(s, k), m->x_places[k].widths, (size_t)s->n_widths * sizeof(double));
@@ -380,7 +358,7 @@ static circe_status adopt_widths(circe_measure *m) {
 }
 
 static circe_status adopt(circe_measure *m) {
-    on_cuda *s = state_of(m);
+    circe__on_cuda *s = circe__on_cuda_of(m);
     circe_status status = adopt_widths(m);
     for (int64_t k = 0; s->places != NULL && k < s->n_places && status == CIRCE_OK; k++)
         status = adopt_place(m, &s->places[k], circe__measure_previous(m, k));
@@ -390,10 +368,11 @@ static circe_status adopt(circe_measure *m) {
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void close_cuda(circe_measure *m) {
-    on_cuda *s = state_of(m);
+    circe__on_cuda *s = circe__on_cuda_of(m);
     int before = 0;
     if (s == NULL) return;
     circe_cuda_features_destroy(s->features);
+    circe_cuda_model_destroy(s->model);
     if (s->n_blocks > 0 && circe__cuda_begin(s->cuda, &before) == CIRCE_OK) {
         for (int k = 0; k < s->n_blocks; k++) cudaFree(s->blocks[k]);
         circe__cuda_end(s->cuda, before);
@@ -405,7 +384,7 @@ static void close_cuda(circe_measure *m) {
 }
 
 static circe_status report(circe_measure *m, int64_t place) {
-    const on_cuda *s = state_of(m);
+    const circe__on_cuda *s = circe__on_cuda_of(m);
     circe__x_place *to = s->figures != NULL && place < s->n_places ? circe__measure_x_place(m, place) : NULL;
     int before = 0;
     if (s->figures == NULL || place >= s->n_places) return CIRCE_OK;
@@ -420,7 +399,9 @@ static circe_status report(circe_measure *m, int64_t place) {
     return status;
 }
 
-static const circe__measure_device cuda_device = {evaluate, collect, adopt, report, close_cuda};
+static const circe__measure_device bound_device = {evaluate, NULL, collect, adopt, report, close_cuda};
+static const circe__measure_device handed_device = {circe__on_cuda_rows, circe__on_cuda_points, collect, adopt, report,
+                                                    close_cuda};
 
 static circe_status refuse(const circe_measure *m) {
     if (kinds[m->options.kind].open == NULL || m->options.dtype != CIRCE_FLOAT32)
@@ -432,10 +413,11 @@ static circe_status refuse(const circe_measure *m) {
 }
 
 static circe_status open_cuda(circe_measure *m) {
-    on_cuda *s = state_of(m);
+    circe__on_cuda *s = circe__on_cuda_of(m);
     int before = 0;
     s->blocks = circe__calloc(m->context, BLOCKS + BLOCKS_OF_PLACE * s->n_places, sizeof *s->blocks);
     if (s->blocks == NULL) return CIRCE_ERR_MEMORY;
+    if (s->most == 0) return circe__on_cuda_open(m);
     circe_status status = circe__cuda_begin(s->cuda, &before);
     if (status != CIRCE_OK) return status;
     status = kinds[m->options.kind].open(m);
@@ -448,7 +430,8 @@ static circe_status open_cuda(circe_measure *m) {
 
 circe_status circe_measure_to_cuda(circe_measure *m, circe_cuda *cuda, int64_t n, int64_t cols, int64_t places) {
     CIRCE_OWN_SETTINGS;
-    if (m == NULL || (cuda != NULL && (m->n_rows < 0 || n < 1 || cols < 1 || places < 1)))
+    bool handed = m != NULL && n == 0 && cols == 0 && places == 0 && (m->n_rows < 0 || m->features != NULL);
+    if (m == NULL || (cuda != NULL && !handed && (m->n_rows < 0 || n < 1 || cols < 1 || places < 1)))
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "measure must not be NULL, it must be bound, and n, cols, places be positive");
     if (m->device != NULL) m->device->close(m);
@@ -458,13 +441,13 @@ circe_status circe_measure_to_cuda(circe_measure *m, circe_cuda *cuda, int64_t n
     if (status == CIRCE_OK && m->weights != NULL)
         status = circe_fail(CIRCE_ERR_UNSUPPORTED, "a measure on a GPU takes no weights of rows");
     if (status != CIRCE_OK) return status;
-    on_cuda *s = m->on_device = circe__calloc(m->context, 1, sizeof *s);
+    circe__on_cuda *s = m->on_device = circe__calloc(m->context, 1, sizeof *s);
     if (s == NULL) return CIRCE_ERR_MEMORY;
-    *s = (on_cuda){.cuda = cuda, .most = n, .widest = cols, .n_places = places};
+    *s = (circe__on_cuda){.cuda = cuda, .most = n, .widest = cols, .n_places = places};
     if (m->asked_x != NULL) s->n_widths = circe_kernel_n_factors(m->asked_x);
     status = open_cuda(m);
     if (status == CIRCE_OK)
-        m->device = &cuda_device;
+        m->device = handed ? &handed_device : &bound_device;
     else
         close_cuda(m);
     return status;

@@ -218,7 +218,9 @@ circe_status circe_measure_points_at(circe_measure *m, int64_t place, const circ
     if (m == NULL || x == NULL || y == NULL || z == NULL || value == NULL || place < 0 || place >= CIRCE__MOST_PLACES)
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "measure, x, y, z and value must not be NULL, and place must be at least 0");
-    circe_status status = measure_points(m, place, x, y, z, value, grad);
+    bool on_device = m->device != NULL && m->device->points != NULL;
+    circe_status status =
+        on_device ? m->device->points(m, x, y, z, value, grad) : measure_points(m, place, x, y, z, value, grad);
     m->workspace->n_weights = 0; /* used */
     return status;
 }

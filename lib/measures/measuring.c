@@ -132,6 +132,10 @@ static void forget_mean(circe_measure *m) {
     m->ridge = 0.0;
 }
 
+static void forget_kernels_x(circe_measure *m) {
+    while (m->n_x_kernels > 0) circe_kernel_destroy(m->x_kernels[--m->n_x_kernels].kernel);
+}
+
 void circe_measure_destroy(circe_measure *m) {
     if (m == NULL) return;
     unbind(m);
@@ -140,7 +144,7 @@ void circe_measure_destroy(circe_measure *m) {
     circe_kernel_destroy(m->asked_x);
     circe_kernel_destroy(m->asked_y);
     circe_kernel_destroy(m->kernel_z);
-    for (int64_t k = 0; k < m->n_x_kernels; k++) circe_kernel_destroy(m->x_kernels[k].kernel);
+    forget_kernels_x(m);
     circe__measure_forget_widths(m);
     circe__free(m->context, m->x_kernels);
     circe__free(m->context, m->sigma2_y);
@@ -152,7 +156,8 @@ circe_status circe_measure_like(const circe_measure *other, circe_measure **meas
     CIRCE_OWN_SETTINGS;
     if (other == NULL || measure == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "other and measure must not be NULL");
     circe_measure_options options = other->options;
-    options.kernels = (circe_kernels){other->asked_x, other->kernel_y, other->kernel_z};
+    options.kernels =
+        (circe_kernels){other->asked_x, other->kernel_y != NULL ? other->kernel_y : other->asked_y, other->kernel_z};
     options.gcm_previous_batch = 0;
     options.workspace = NULL;
     circe_status status = circe_measure_create(other->context, &options, measure);
@@ -196,6 +201,20 @@ static circe_status bind_width(const circe_measure *m, double sigma2, const circ
     circe_status status = circe_kernel_bind_median(kernel, points);
     if (status == CIRCE_OK) return CIRCE_OK;
     return circe_fail(status, "the width of %s's kernel by the median heuristic: %s", name, circe_last_error());
+}
+
+circe_status circe_measure_set_kernel_x(circe_measure *m, const circe_kernel *kernel) {
+    CIRCE_OWN_SETTINGS;
+    circe_kernel *copy = NULL;
+    if (m == NULL || kernel == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure and kernel must not be NULL");
+    if (m->asked_x == NULL) return CIRCE_OK;
+    circe_status status = circe__kernel_copy(m->context, kernel, &copy);
+    if (status != CIRCE_OK) return status;
+    circe_kernel_destroy(m->asked_x);
+    m->asked_x = copy;
+    forget_kernels_x(m);
+    circe__measure_describe(m);
+    return CIRCE_OK;
 }
 
 /* With a median of the first x this x is what comes to the kernel. */

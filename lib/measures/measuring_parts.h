@@ -44,6 +44,9 @@ typedef circe_status circe__measure_fn(circe_measure *m, const circe__measured_p
 typedef struct circe__measure_device {
     circe_status (*evaluate)(circe_measure *m, int64_t place, const int64_t *rows, int64_t n, const circe_mat *x,
                              double *value, circe_mat *grad);
+    /* Points in its memory; NULL: points are the host's. */
+    circe_status (*points)(circe_measure *m, const circe_mat *x, const circe_mat *y, const circe_mat *z, double *value,
+                           circe_mat *grad);
     /* Copies the previous batches to the measure's places, and back. */
     circe_status (*collect)(circe_measure *m);
     circe_status (*adopt)(circe_measure *m);

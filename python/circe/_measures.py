@@ -69,22 +69,28 @@ _MAX_MEASURES = 32
 _NO_VIEW = _native.mat(0, 0, 0, 0, _native.FLOAT64)
 
 
-def made(context: _runtime.Context, kind: str, kernels: tuple, model, features, numbers: tuple,
-         workspace: Optional[_runtime.Handle] = None) -> _runtime.Handle:
-    """A measure of the library. `kernels` of x, y and z, with their widths, or None; `model` and `features`: handles, or None;
-    `numbers`: (field, value) pairs of its options; workspace: None: its own."""
+def options_of(kind: str, numbers: tuple, with_mean: bool) -> _native.MeasureOptions:
+    """Of a measure of batches that know nothing of each other. `numbers`: (field, value) pairs."""
     library, options = _native.library(), _native.MeasureOptions()
     library.circe_measure_options_init(options, library.circe_measure_find(kind.encode()))
-    options.kernels = _native.Kernels(*(kernel and kernel.pointer for kernel in kernels))
-    options.sigma2_x, options.workspace = 1.0, workspace and workspace.pointer  # every kernel has its widths
-    options.gcm_previous_batch, options.regress_z_on_holdout = 0, model is not None
+    options.gcm_previous_batch, options.regress_z_on_holdout = 0, with_mean
     ridge = ctypes.c_double(dict(numbers).get("ridge", 0.0))
     options.ridge, options.n_ridge = ctypes.pointer(ridge), ridge.value > 0
     for field, number in numbers:
         if field != "ridge":
             setattr(options, field, number)
+    return options
+
+
+def made(context: _runtime.Context, kind: str, kernels: tuple, model, features, numbers: tuple,
+         workspace: Optional[_runtime.Handle] = None, parents=()) -> _runtime.Handle:
+    """A measure of the library. `kernels` of x, y and z, with their widths, or None; `model` and `features`: handles, or None;
+    `numbers`: (field, value) pairs of its options; workspace: None: its own; parents: what else it must not outlive."""
+    library, options = _native.library(), options_of(kind, numbers, model is not None)
+    options.kernels = _native.Kernels(*(kernel and kernel.pointer for kernel in kernels))
+    options.sigma2_x, options.workspace = 1.0, workspace and workspace.pointer  # every kernel has its widths
     measure = _runtime.make("circe_measure_create", "circe_measure_destroy", context.pointer, options,
-                            parents=[workspace or context.handle])  # not the mean, which may be closed earlier
+                            parents=[workspace or context.handle, *parents])  # not the mean, which may be closed earlier
     if model is not None:
         _native.check(library.circe_measure_set_mean(measure.pointer, model.pointer))
     if features is not None:

@@ -331,19 +331,7 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_cuda_scale_bytes": (c_size_t, c_int64, c_int64),
     "circe_cuda_scale": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, c_void_p, c_void_p, _mat),
     "circe_cuda_scale_gradient": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, c_void_p, _mat),
-    "circe_cuda_measure_circe": ("status", _handle, _handle, _mat, _mat, _index, c_int64, _handle, _mat, c_int, c_void_p,
-                                 _mat),
-    "circe_cuda_measure_hsic": ("status", _handle, POINTER(Kernels), _mat, _mat, c_int, c_void_p, _mat),
-    "circe_cuda_measure_hscic": ("status", _handle, POINTER(Kernels), _mat, _mat, _mat, _index, POINTER(BatchOptions),
-                                 c_void_p, _mat),
-    "circe_cuda_measure_hscic_holdout": ("status", _handle, _handle, _mat, _mat, _index, _handle, _mat,
-                                         POINTER(BatchOptions), c_void_p, _mat),
-    "circe_cuda_measure_gcm": ("status", _handle, _handle, _mat, _mat, _mat, _mat, _index, POINTER(GcmOptions), c_void_p,
-                               _mat),
-    "circe_cuda_model_create": ("status", _handle, _handle, _out),
-    "circe_cuda_model_destroy": (None, _handle),
-    "circe_cuda_model_columns": (c_int64, _handle),
-    "circe_cuda_residual_features": ("status", _handle, _handle, _mat, _mat, _mat, c_void_p),
+    "circe_measure_to_cuda": ("status", _handle, _handle, c_int64, c_int64, c_int64),
 }
 
 # The same for libcirce_jobs.

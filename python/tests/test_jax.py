@@ -343,6 +343,21 @@ def test_cuda_agrees_with_numpy(cases, points, name):
     near(grad, expected.grad, 1e-2)
 
 
+@pytest.mark.skipif(not cuda_served(), reason="no CUDA device for JAX, or a library without CUDA")
+@pytest.mark.parametrize("sigma2_x", [1.0, "median"])
+def test_cuda_agrees_with_numpy_on_rows(points, mean, sigma2_x):
+    """The median of a batch is over some pairs there, and that of NumPy over all: 10 % of the value."""
+    features = mean.residual_features(points.y, points.z, np.float32)
+    gpu = next(device for device in jax.devices() if device.platform == "gpu")
+    index = np.arange(0, 160, 2)
+    x = points.x[index].astype(np.float32)
+    found = jax.jit(jax.value_and_grad(lambda x, i: losses.circe_loss(x, mean=features, index=i, sigma2_x=sigma2_x)))(
+        jax.device_put(x, gpu), jax.device_put(index, gpu))
+    known = circe.circe_cached(features, x, index, sigma2_x=sigma2_x, grad=True)
+    near(found[0], known.value, 1e-3 if sigma2_x == 1.0 else 0.1)
+    near(found[1], known.grad, 1e-2 if sigma2_x == 1.0 else 0.2)
+
+
 # ---- weights of rows ----------------------------------------------------------------------------------------------------
 
 

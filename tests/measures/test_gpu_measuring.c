@@ -254,6 +254,177 @@ static void all_rows(void **state) {
     circe_measure_destroy(host);
 }
 
+/* ---- points that are handed over --------------------------------------------------------------------------------- */
+
+/* The kernels of y and z with their widths, as a measure needs them that sees no data set. */
+static circe_measure *make_unbound(const points *p, circe_measure_options o, const circe_cme *mean) {
+    circe_measure *m = NULL;
+    o.kernel_y = "gaussian(0.7)";
+    o.kernel_z = "gaussian(2)";
+    assert_ok(circe_measure_create(p->context, &o, &m));
+    if (mean != NULL) assert_ok(circe_measure_set_mean(m, mean));
+    return m;
+}
+
+/* Of the host and of the GPU, where nothing is bound: value and gradient of one batch. 2e-4 and 2e-3 as above in
+ * float32; in float64 the same algebra in another order, and what low rank leaves out: 1e-6 and 1e-5. */
+static void check_points(const points *p, const circe_measure_options *o, const circe_cme *mean, circe_dtype dtype) {
+    circe_measure *host = make_unbound(p, *o, mean), *gpu = make_unbound(p, *o, mean);
+    double near = dtype == CIRCE_FLOAT32 ? 1.0 : 5e-3, wanted;
+    assert_ok(circe_measure_to_cuda(gpu, p->cuda, 0, 0, 0));
+    for (uint64_t step = 0; step < STEPS; step++) {
+        batch b = take(p, step);
+        int64_t n = B - (int64_t)step; /* sizes may change */
+        circe_mat y = test_rows(&p->y, b.rows, n), z = test_rows(&p->z, b.rows, n), x = test_rows(&p->x, b.rows, n);
+        y = test_copy(&y, dtype), z = test_copy(&z, dtype), x = test_copy(&x, dtype);
+        circe_mat grad = test_zeros(n, DX, dtype), on_x = device_copy(&x, dtype, 1), on_y = device_copy(&y, dtype, 0);
+        circe_mat on_z = device_copy(&z, dtype, 2), on_grad = device_empty(n, DX, dtype, 0);
+        assert_ok(circe_measure_points(host, &x, &y, &z, &wanted, &grad));
+        assert_ok(circe_measure_points(gpu, &on_x, &on_y, &on_z, b.device_value, &on_grad));
+        circe_mat exact = test_copy(&grad, CIRCE_FLOAT64), got = host_copy(&on_grad);
+        assert_near(host_value(b.device_value), wanted, near * 2e-4, fmax(fabs(wanted), 1e-2));
+        assert_mat_near(&got, &exact, near * 2e-3);
+    }
+    circe_measure_destroy(host);
+    circe_measure_destroy(gpu);
+}
+
+static circe_cme *fitted(const points *p) {
+    circe_cme *mean = NULL;
+    circe_kernel *kernel_y = NULL, *kernel_z = NULL;
+    circe_cme_options options;
+    circe_cme_options_init(&options);
+    options.ridge = one_ridge;
+    options.n_ridge = 1;
+    assert_ok(circe_kernel_parse(p->context, "gaussian(0.7)", &kernel_y));
+    assert_ok(circe_kernel_parse(p->context, "gaussian(4)", &kernel_z)); /* smooth: few z are outside the span */
+    assert_ok(circe_cme_fit(p->context, &p->holdout_y, &p->holdout_z, kernel_y, kernel_z, &options, &mean));
+    circe_kernel_destroy(kernel_y);
+    circe_kernel_destroy(kernel_z);
+    return mean;
+}
+
+static void handed_points(void **state) {
+    (void)state;
+    static const circe_measure_kind kinds[] = {CIRCE_MEASURE_CIRCE, CIRCE_MEASURE_HSIC, CIRCE_MEASURE_HSCIC,
+                                               CIRCE_MEASURE_KCI, CIRCE_MEASURE_GCM};
+    points p = make_points(NULL);
+    circe_cme *mean = fitted(&p);
+    for (int64_t k = 0; k < COUNT(kinds); k++)
+        for (int d = 0; d < COUNT(dtypes); d++)
+            for (int follows = 0; follows < 2; follows++) {
+                circe_measure_options o = options_of(kinds[k]);
+                if (follows) o.sigma2_x = CIRCE_SIGMA2_MEDIAN;
+                check_points(&p, &o, kinds[k] == CIRCE_MEASURE_CIRCE ? mean : NULL, dtypes[d]);
+                o.regress_z_on_holdout = 1;
+                if (kinds[k] == CIRCE_MEASURE_HSCIC) check_points(&p, &o, mean, dtypes[d]);
+            }
+    circe_cme_destroy(mean);
+}
+
+/* Rows of residual features, of a measure that was told no sizes. */
+static void handed_rows(void **state) {
+    (void)state;
+    points p = make_points(NULL);
+    circe_cme *mean = fitted(&p);
+    for (int d = 0; d < COUNT(dtypes); d++) {
+        circe_measure_options o = options_of(CIRCE_MEASURE_CIRCE);
+        circe_measure *host = make_unbound(&p, o, mean), *gpu = NULL;
+        circe_features *features = NULL;
+        batch b = take(&p, 0);
+        circe_mat x = test_copy(&b.x, dtypes[d]), grad = test_zeros(B, DX, dtypes[d]);
+        circe_mat on_x = device_copy(&x, dtypes[d], 0), on_grad = device_empty(B, DX, dtypes[d], 0);
+        double near = dtypes[d] == CIRCE_FLOAT32 ? 1.0 : 5e-3;
+        assert_ok(circe_features_create(p.context, mean, &p.y, &p.z, dtypes[d], &features));
+        assert_ok(circe_measure_like(host, &gpu));
+        assert_ok(circe_measure_bind_features(host, features));
+        assert_ok(circe_measure_bind_features(gpu, features));
+        assert_ok(circe_measure_to_cuda(gpu, p.cuda, 0, 0, 0));
+        assert_ok(circe_measure_evaluate(host, b.rows, B, &x, &b.value, &grad));
+        assert_ok(circe_measure_evaluate(gpu, b.device_rows, B, &on_x, b.device_value, &on_grad));
+        circe_mat exact = test_copy(&grad, CIRCE_FLOAT64), got = host_copy(&on_grad);
+        assert_near(host_value(b.device_value), b.value, near * 2e-4, fmax(fabs(b.value), 1e-2));
+        assert_mat_near(&got, &exact, near * 2e-3);
+        circe_measure_destroy(gpu);
+        circe_measure_destroy(host);
+        circe_features_destroy(features);
+    }
+    circe_cme_destroy(mean);
+}
+
+typedef struct handed {
+    circe_measure *measure;
+    circe_mat x, y, z, grad;
+    double *value;
+} handed;
+
+static circe_status run_handed(void *own) {
+    handed *h = own;
+    return circe_measure_points(h->measure, &h->x, &h->y, &h->z, h->value, &h->grad);
+}
+
+/* The same bits again and again, and a replayed graph: with residual features and a width that follows x, whose
+ * memory is the handle's second scratch. */
+static void handed_graph(void **state) {
+    (void)state;
+    cudaStream_t stream;
+    cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    points p = make_points(error == cudaSuccess ? stream : NULL);
+    circe_cme *mean = fitted(&p);
+    circe_measure_options o = options_of(CIRCE_MEASURE_CIRCE);
+    o.sigma2_x = CIRCE_SIGMA2_MEDIAN;
+    batch b = take(&p, 0);
+    circe_mat y = test_rows(&p.y, b.rows, B), z = test_rows(&p.z, b.rows, B);
+    handed h = {.measure = make_unbound(&p, o, mean),
+                .x = b.device_x,
+                .y = device_copy(&y, CIRCE_FLOAT32, 0),
+                .z = device_copy(&z, CIRCE_FLOAT32, 0),
+                .grad = b.device_grad,
+                .value = b.device_value};
+    assert_ok(circe_measure_to_cuda(h.measure, p.cuda, 0, 0, 0));
+    gpu_step step = {run_handed, &h, p.cuda, h.x, h.grad, h.value};
+    check_not_captured(&step, stream, "cannot be allocated during capture");
+    check_same_bits(&step);
+    check_replay(&step, stream);
+    circe_measure_destroy(h.measure);
+    circe_cme_destroy(mean);
+}
+
+static void handed_refusals(void **state) {
+    (void)state;
+    points p = make_points(NULL);
+    circe_cme *mean = fitted(&p);
+    batch b = take(&p, 0);
+    circe_measure *m = NULL;
+    circe_measure_options o = options_of(CIRCE_MEASURE_HSIC);
+    assert_ok(circe_measure_create(p.context, &o, &m));
+    assert_refused(circe_measure_to_cuda(m, p.cuda, 0, 0, 0), CIRCE_ERR_UNSUPPORTED, "must be given");
+    circe_measure_destroy(m);
+    o.sigma2_x = CIRCE_SIGMA2_RUNNING;
+    m = make_unbound(&p, o, NULL);
+    assert_refused(circe_measure_to_cuda(m, p.cuda, 0, 0, 0), CIRCE_ERR_UNSUPPORTED, "running width");
+    circe_measure_destroy(m);
+    o = options_of(CIRCE_MEASURE_GCM);
+    o.regress_z_on_holdout = 1;
+    m = make_unbound(&p, o, mean);
+    assert_refused(circe_measure_to_cuda(m, p.cuda, 0, 0, 0), CIRCE_ERR_UNSUPPORTED, "in host memory only");
+    circe_measure_destroy(m);
+    m = make_unbound(&p, options_of(CIRCE_MEASURE_CIRCE), NULL);
+    assert_refused(circe_measure_to_cuda(m, p.cuda, 0, 0, 0), CIRCE_ERR_ARGUMENT, "needs a holdout");
+    circe_measure_destroy(m);
+    m = make_unbound(&p, options_of(CIRCE_MEASURE_HSIC), NULL);
+    assert_ok(circe_measure_to_cuda(m, p.cuda, 0, 0, 0));
+    circe_mat host = test_rows(&p.z, b.rows, B);
+    assert_refused(circe_measure_points(m, &b.device_x, &host, &host, b.device_value, NULL), CIRCE_ERR_ARGUMENT,
+                   "host's memory");
+    double weights[B] = {1.0, 2.0};
+    assert_ok(circe_measure_set_weights(m, weights, B));
+    assert_refused(circe_measure_points(m, &b.device_x, &host, &host, b.device_value, NULL), CIRCE_ERR_UNSUPPORTED,
+                   "no weights");
+    circe_measure_destroy(m);
+    circe_cme_destroy(mean);
+}
+
 /* ---- what is carried --------------------------------------------------------------------------------------------- */
 
 /* From the GPU to the host and to another GPU's measure: the next batch is the same. */
@@ -352,6 +523,7 @@ static void of_the_host(void **state) {
 }
 
 TEST_MAIN("gpu_measuring", TEST(every_kind), TEST(following), TEST(figures), TEST(running), TEST(all_rows),
-          TEST(carried), TEST(graph), TEST(of_the_host))
+          TEST(handed_points), TEST(handed_rows), TEST(handed_graph), TEST(handed_refusals), TEST(carried), TEST(graph),
+          TEST(of_the_host))
 
 #endif

@@ -419,6 +419,49 @@ static void all_rows_and_others(void **state) {
     }
 }
 
+/* Of one that has seen no points yet: the kernel of y that was asked for, not the default. */
+static void like_one_without_points(void **state) {
+    (void)state;
+    points p = make_points();
+    circe_measure_options o = settled(CIRCE_MEASURE_KCI);
+    o.kernel_y = "laplace(0.4)";
+    circe_measure *first = NULL, *like = NULL;
+    double a, b;
+    assert_ok(circe_measure_create(p.context, &o, &first));
+    assert_ok(circe_measure_like(first, &like));
+    assert_ok(circe_measure_points(first, &p.x, &p.y, &p.z, &a, NULL));
+    assert_ok(circe_measure_points(like, &p.x, &p.y, &p.z, &b, NULL));
+    assert_true(a == b);
+    circe_measure_destroy(like);
+    circe_measure_destroy(first);
+}
+
+/* Another kernel of x: as if the measure had been made with it; where there is none, nothing. */
+static void another_kernel_of_x(void **state) {
+    (void)state;
+    points p = make_points();
+    circe_kernel *kernel = NULL;
+    assert_ok(circe_kernel_parse(p.context, "laplace(0.4)", &kernel));
+    for (int k = CIRCE_MEASURE_CIRCE; k < CIRCE_MEASURE_KINDS; k++) {
+        circe_measure_options o = settled((circe_measure_kind)k);
+        circe_measure *changed = make(&p, &o), *made = NULL;
+        o.kernel_x = "laplace(0.4)";
+        made = make(&p, &o);
+        double a, b;
+        assert_ok(circe_measure_evaluate(changed, NULL, N, &p.x, &a, NULL));
+        assert_ok(circe_measure_set_kernel_x(changed, kernel));
+        assert_ok(circe_measure_set_state(changed, NULL, 0));
+        assert_ok(circe_measure_evaluate(changed, NULL, N, &p.x, &a, NULL));
+        assert_ok(circe_measure_evaluate(made, NULL, N, &p.x, &b, NULL));
+        assert_true(a == b);
+        assert_string_equal(circe_measure_text(changed), circe_measure_text(made));
+        circe_measure_destroy(made);
+        circe_measure_destroy(changed);
+    }
+    circe_kernel_destroy(kernel);
+    assert_refused(circe_measure_set_kernel_x(NULL, NULL), CIRCE_ERR_ARGUMENT, "must not be NULL");
+}
+
 /* Measures that take turns in one scratch, which is there when they are gone. */
 static void scratch_of_the_caller(void **state) {
     (void)state;
@@ -1081,10 +1124,11 @@ static void refusals(void **state) {
 }
 
 TEST_MAIN("measuring", TEST(names), TEST(table), TEST(none), TEST(equals_the_others), TEST(given_mean_and_kernels),
-          TEST(all_rows_and_others), TEST(scratch_of_the_caller), TEST(medians), TEST(carried_in_float64),
-          TEST(refusals_of_order), TEST(equals_circe), TEST(features_of_the_caller), TEST(circe_of_high_rank),
-          TEST(equals_hscic), TEST(equals_gcm), TEST(equals_hsic), TEST(value_alone), TEST(per_dimension),
-          TEST(median_width), TEST(kernel_texts), TEST(choices), TEST(default_grid), TEST(holdout_needed),
-          TEST(random_features), TEST(gradients), TEST(carried), TEST(places), TEST(damaged_state), TEST(in_float64),
+          TEST(all_rows_and_others), TEST(like_one_without_points), TEST(another_kernel_of_x),
+          TEST(scratch_of_the_caller), TEST(medians), TEST(carried_in_float64), TEST(refusals_of_order),
+          TEST(equals_circe), TEST(features_of_the_caller), TEST(circe_of_high_rank), TEST(equals_hscic),
+          TEST(equals_gcm), TEST(equals_hsic), TEST(value_alone), TEST(per_dimension), TEST(median_width),
+          TEST(kernel_texts), TEST(choices), TEST(default_grid), TEST(holdout_needed), TEST(random_features),
+          TEST(gradients), TEST(carried), TEST(places), TEST(damaged_state), TEST(in_float64),
           TEST(gradient_in_float64), TEST(no_allocation), TEST(outlives_what_it_was_given), TEST(out_of_memory),
           TEST(refusals))

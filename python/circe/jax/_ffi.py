@@ -98,8 +98,7 @@ def _built() -> Path:
 def _opened(path: Path) -> ctypes.CDLL:
     shim = ctypes.CDLL(str(path))
     shim.circe_jax_open.argtypes, shim.circe_jax_open.restype = [ctypes.c_char_p, ctypes.c_int], ctypes.c_char_p
-    shim.circe_jax_plan.argtypes = [ctypes.c_int, ctypes.c_int, *3 * [ctypes.c_char_p], *2 * [ctypes.c_void_p], ctypes.c_double,
-                                    ctypes.c_int, ctypes.c_int, ctypes.c_double]
+    shim.circe_jax_plan.argtypes = [ctypes.POINTER(_native.MeasureOptions), ctypes.c_void_p, ctypes.c_void_p]
     shim.circe_jax_plan.restype = ctypes.c_int64
     shim.circe_jax_forget.argtypes, shim.circe_jax_forget.restype = [ctypes.c_int64], None
     failure = shim.circe_jax_open(os.fsencode(_native.library().path), _runtime.get_threads())

@@ -15,21 +15,15 @@ from .. import _kernels, _measures, _native, _runtime, errors
 from .._mean import ConditionalMean, ResidualFeatures
 from . import _ffi
 
-KINDS = {"circe": 0, "hsic": 1, "hscic": 2, "gcm": 3}  # as _ffi.cc numbers them
-
 
 class Spec(NamedTuple):
-    """Kernels are texts with every width, but perhaps those of x, or None."""
+    """Kernels are texts with every width, but perhaps those of x, or None. `numbers`: (field, value) pairs of the measure's options."""
 
     kind: str
-    form: int = 0
     x: Optional[str] = None
     y: Optional[str] = None
     z: Optional[str] = None
-    ridge: float = 0.0
-    regression: int = 0
-    combine: int = 0
-    sharpness: float = 1.0
+    numbers: Tuple[Tuple[str, Any], ...] = ()
 
 
 class Plan:
@@ -46,10 +40,10 @@ class Plan:
 
     def _register(self, shim, mean, features) -> None:
         keep = [owner.handle for owner in (None if mean is None else mean.model, features) if owner is not None]
-        texts = [None if text is None else text.encode() for text in (self.spec.x, self.spec.y, self.spec.z)]
-        self.number = shim.circe_jax_plan(KINDS[self.spec.kind], self.spec.form, *texts, keep[0].pointer if mean is not None else None,
-                                          keep[1].pointer if features is not None else None, self.spec.ridge,
-                                          self.spec.regression, self.spec.combine, self.spec.sharpness)
+        options = _measures.options_of(self.spec.kind, self.spec.numbers, mean is not None)
+        options.kernel_x, options.kernel_y, options.kernel_z = (text and text.encode() for text in self.spec[1:4])
+        self.number = shim.circe_jax_plan(options, keep[0].pointer if mean is not None else None,
+                                          keep[1].pointer if features is not None else None)
         if not self.number:
             raise errors.ArgumentError(f"the library refuses {self.spec}")
         self._handle = _runtime.Handle(self.number, shim.circe_jax_forget, *keep)  # freed before what it borrows
@@ -94,7 +88,7 @@ def _measured(found) -> Tuple[np.ndarray, Optional[np.ndarray]]:
 
 def circe(mean, sigma2_x, kernel_x, estimator) -> Plan:
     form = _native.choice(_native.ESTIMATORS, "estimator", estimator)
-    spec = Spec("circe", form, x=_text(kernel_x, sigma2_x, "x"))
+    spec = Spec("circe", _text(kernel_x, sigma2_x, "x"), numbers=(("estimator", form),))
     options = {"kernel_x": spec.x, "sigma2_x": "median", "estimator": estimator}
     if isinstance(mean, ResidualFeatures):
         features = mean
@@ -114,8 +108,9 @@ def _alive(reference):
 
 
 def hsic(sigma2_x, sigma2_z, kernel_x, kernel_z, estimator) -> Plan:
-    form = _native.choice(_native.HSIC_ESTIMATORS, "estimator", estimator)
-    spec = Spec("hsic", form, x=_text(kernel_x, sigma2_x, "x"), z=_text(kernel_z, sigma2_z, "z"))
+    biased = _native.choice(_native.HSIC_ESTIMATORS, "estimator", estimator) == _native.HSIC_ESTIMATORS["biased"]
+    spec = Spec("hsic", _text(kernel_x, sigma2_x, "x"), z=_text(kernel_z, sigma2_z, "z"),
+                numbers=(("estimator", _native.ESTIMATORS["biased" if biased else "ustat"]),))
     options = {"kernel_x": spec.x, "kernel_z": spec.z, "sigma2_x": "median", "sigma2_z": None, "estimator": estimator}
     return plan(spec, None, None, lambda x, y, z, **how: _measured(_measures.hsic(x, z, **how, **options)))
 
@@ -132,7 +127,7 @@ def hscic(mean, sigma2_x, sigma2_y, sigma2_z, kernel_x, kernel_y, kernel_z, ridg
     if mean is not None:
         _fitted(mean, "hscic_loss")
     number = _ridge(ridge, mean, "mean=")
-    spec = Spec("hscic", x=_text(kernel_x, sigma2_x, "x"), ridge=number,
+    spec = Spec("hscic", _text(kernel_x, sigma2_x, "x"), numbers=(("ridge", number),),
                 y=None if mean is not None else _text(kernel_y, sigma2_y, "y"),
                 z=None if mean is not None else _text(kernel_z, sigma2_z, "z"))
     if mean is None:
@@ -152,9 +147,11 @@ def gcm(mean, sigma2_y, kernel_y, ridge, regression, combine, sharpness) -> Plan
     kernel = None
     if by_kernel:
         kernel = mean.kernel_y_ if mean is not None else _text(kernel_y, sigma2_y, "y")
-    spec = Spec("gcm", y=None if kernel is None else str(kernel), ridge=number, regression=_native.GCM_REGRESSIONS[regression],
-                combine=_native.choice(_native.GCM_COMBINES, "combine", combine), sharpness=_kernels.positive(sharpness, "sharpness"))
-    options: Dict[str, Any] = {"regression": regression, "combine": combine, "sharpness": spec.sharpness}
+    spec = Spec("gcm", y=None if kernel is None else str(kernel), numbers=(
+        ("ridge", number), ("gcm_regression", _native.GCM_REGRESSIONS[regression]),
+        ("gcm_combine", _native.choice(_native.GCM_COMBINES, "combine", combine)),
+        ("gcm_sharpness", _kernels.positive(sharpness, "sharpness"))))
+    options: Dict[str, Any] = {"regression": regression, "combine": combine, "sharpness": sharpness}
     if by_kernel:
         options.update(ridge=number, **({} if mean is not None else {"kernel_y": spec.y, "sigma2_y": None}))
     if mean is None:

@@ -6,6 +6,8 @@ be freed when it returns: PyTorch hands their memory out again in the order of t
 
 from __future__ import annotations
 
+import weakref
+
 import torch
 
 from .. import _native, _runtime
@@ -15,32 +17,20 @@ _CODES = {torch.float32: _native.FLOAT32, torch.float64: _native.FLOAT64}
 
 
 class Gpu:
-    """A device and a stream."""
+    """A device and a stream. `frames`: the calls of the plans on it (_plans.Frame)."""
 
     def __init__(self, context: _runtime.Context, device: torch.device, stream: int):
         self.context, self.device = context, device
         self.handle = _runtime.make("circe_cuda_open", "circe_cuda_close", context.pointer, device.index, stream,
                                     parents=[context.handle])
         self.pointer = self.handle.pointer
-        self.models: dict = {}
+        self.frames: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
-    @staticmethod
-    def view(tensor: torch.Tensor) -> bytes:
-        """Of a tensor that _evaluate.py has made (n, columns) with contiguous rows."""
-        rows, cols = tensor.shape
-        return _native.mat(tensor.data_ptr(), rows, cols, max(tensor.stride(0), cols), _CODES[tensor.dtype])
 
-    def residual_features(self, model, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-        """zeta (n, columns) of points, on the device."""
-        library = _native.library()
-        if model not in self.models:
-            self.models[model] = _runtime.make("circe_cuda_model_create", "circe_cuda_model_destroy", self.pointer,
-                                               model.pointer, parents=[self.handle, model.handle])
-        on_device = self.models[model].pointer
-        zeta = y.new_empty((len(y), library.circe_cuda_model_columns(on_device)))
-        _native.check(library.circe_cuda_residual_features(self.pointer, on_device, self.view(y), self.view(z),
-                                                           self.view(zeta), None))
-        return zeta
+def view(tensor: torch.Tensor) -> bytes:
+    """Of a tensor that _evaluate.py has made (n, columns) with contiguous rows."""
+    rows, cols = tensor.shape
+    return _native.mat(tensor.data_ptr(), rows, cols, max(tensor.stride(0), cols), _CODES[tensor.dtype])
 
 
 def current(device: torch.device) -> Gpu:

@@ -162,11 +162,13 @@ def _quick_rows(plan: _plans.Plan, x: Tensor, index, with_grad: bool):
                  index.data_ptr()), grad
 
 
-def _call(plan: _plans.Plan, x, y, z, grad, index: Optional[int], weights: Optional[Tensor] = None) -> float:
-    """The value; views are five numbers each (_plans.Frame)."""
-    frame, alive = plan.frame()
+def _call(plan: _plans.Plan, x, y, z, grad, index: Optional[int], weights: Optional[Tensor] = None, gpu=None, value: int = 0) -> float:
+    """The value; views are five numbers each (_plans.Frame). On a GPU it is queued to be written to the address `value`."""
+    frame, alive = plan.frame(gpu)
     frame.write(frame.block, 0, *x, *y, *z, *(grad or _plans.NO_VIEW))
     arguments = frame.with_grad if grad else frame.without
+    if gpu is not None:
+        arguments = (*arguments[:-2], _plans.at(value), arguments[-1])
     if index is not None:
         arguments = (*arguments[:_plans.INDEX_AT], index, x[1], *arguments[_plans.INDEX_AT:])
     with frame.guard or _unguarded:
@@ -217,15 +219,18 @@ def _evaluate_any(plan, x, y, z, index, with_grad, gather, weights):
 
 
 def _compute(plan, x, y, z, index, with_grad, weights):
+    dtype = x.dtype
+    if plan.features is not None and x.device.type == "cuda":  # the features are there in one dtype
+        x = x.to(getattr(torch, plan.features.dtype.name))
     grad = torch.empty_like(x, memory_format=torch.contiguous_format) if with_grad else None
     if weights is not None and not plan.enough(int((weights > 0).sum())):
         return 0.0, grad if grad is None else grad.zero_()
     rows = None if index is None else index.data_ptr()
-    if x.device.type == "cpu":
-        return _compute_cpu(plan, x, y, z, rows, grad, weights), grad
-    if x.device.type == "cuda":
-        return _compute_cuda(plan, x, y, z, rows, grad), grad
-    raise errors.DeviceError(f"x is on {x.device}; it must be on the CPU or on a CUDA device")
+    if x.device.type not in ("cpu", "cuda"):
+        raise errors.DeviceError(f"x is on {x.device}; it must be on the CPU or on a CUDA device")
+    on_device = _compute_cpu if x.device.type == "cpu" else _compute_cuda
+    value = on_device(plan, x, y, z, rows, grad, weights)
+    return value, grad if grad is None else grad.to(dtype)
 
 
 def _view(tensor: Optional[Tensor]) -> Tuple[int, int, int, int, int]:
@@ -241,10 +246,8 @@ def _compute_cpu(plan, x, y, z, index, grad, weights) -> float:
 
 def _compute_cuda(plan, x, y, z, index, grad, weights=None) -> Tensor:
     value = torch.empty((), dtype=torch.float64, device=x.device)
-    status = plan.on_cuda(_cuda.current(x.device), x, y, z, index, len(x), value.data_ptr(),
-                          None if grad is None else _native.mat(*_view(grad)))
-    if status:
-        raise _native.fail(status)
+    _call(plan, _view(x), _view(y), _view(z), None if grad is None else _view(grad), index, weights, _cuda.current(x.device),
+          value.data_ptr())
     return value
 
 

@@ -2,9 +2,9 @@
 
 A plan receives checked tensors (_evaluate.py), does or queues the work, and returns a status.
 
-On the CPU a plan has one circe_measure per thread that uses it, and a training step calls the same function with the
-same arguments, except for addresses and sizes. A Frame keeps both ready for ctypes: a call only writes its views into
-it. On a GPU the plan calls the functions of the measures, on PyTorch's own stream.
+A plan has one circe_measure per thread that uses it, and per stream of a GPU. A training step calls the same function
+with the same arguments, except for addresses and sizes. A Frame keeps both ready for ctypes: a call only writes its views
+into it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import threading
 import warnings
 import weakref
 from typing import Any, Callable, Optional, Tuple
-
-import torch
 
 from .. import _kernels, _measures, _native, _runtime, errors
 from .._mean import ConditionalMean, ResidualFeatures
@@ -43,12 +41,18 @@ class SmallBatchWarning(UserWarning):
 
 _VIEW = "PqqqI4x"  # a circe_mat, as _native.mat
 _address: Any = ctypes.c_void_p.from_param
+_double: Any = ctypes.POINTER(ctypes.c_double)
 NO_VIEW = (0, 0, 0, 0, 0)
 INDEX_AT = 1  # of circe_measure_evaluate
 
 
+def at(address: int):
+    """A value in a GPU's memory, as an argument."""
+    return ctypes.cast(address, _double)
+
+
 class Frame:
-    """A call on the CPU, in one thread. `write(block, 0, *x, *y, *z, *grad)` fills in the views, five numbers each:
+    """A call in one thread, on the CPU or on a stream of a GPU. `write(block, 0, *x, *y, *z, *grad)` fills in the views, five numbers each:
     address, rows, columns, stride, dtype. function(*with_grad) or function(*without) is the call; it leaves `value`."""
 
     __slots__ = ("change", "context", "held", "guard", "block", "views", "value", "function", "with_grad", "without", "keep")
@@ -127,11 +131,6 @@ class Plan:
         """The bound kernel of x, y or z in this thread's context."""
         return _kernels.bound(context, getattr(self, f"kernel_{variable}"), getattr(self, f"sigma2_{variable}"), None, variable)
 
-    def kernels(self, context: _runtime.Context, variables: str):
-        """(structure of the bound kernels, what keeps them)."""
-        keep = {variable: self.kernel(context, variable) for variable in variables}
-        return _native.Kernels(**{variable: handle.pointer for variable, handle in keep.items()}), keep
-
     def held(self) -> Tuple[Optional[Model], Optional[_runtime.Handle]]:
         """(model, the library's object that a call needs, which keeps all others); raises where one was closed."""
         if self.mean is None:
@@ -140,12 +139,15 @@ class Plan:
         handle = model.handle
         return model, handle if self.features is None else self.features.handle
 
-    def fill(self, frame: Frame, model: Optional[Model]) -> None:
-        """Makes the measure, and sets the frame's function and arguments."""
+    def fill(self, frame: Frame, model: Optional[Model], gpu=None) -> None:
+        """Makes the measure, for points on a GPU if one is given, and sets the frame's function and arguments."""
         library, (x, y, z, _) = _native.library(), frame.views
         kernels = tuple(self.kernel(frame.context, v) if v in self.variables else None for v in "xyz")
         features = None if self.features is None else self.features.handle
-        measure = _measures.made(frame.context, self.kind, kernels, model and model.handle, features, self.numbers)
+        measure = _measures.made(frame.context, self.kind, kernels, model and model.handle, features, self.numbers,
+                                 parents=() if gpu is None else [gpu.handle])
+        if gpu is not None:
+            _native.check(library.circe_measure_to_cuda(measure.pointer, gpu.pointer, 0, 0, 0))
         if model is not None:
             frame.guard = model.guard if model.random or self.kind != "circe" else None
         if features is None:
@@ -153,24 +155,27 @@ class Plan:
         else:  # row numbers and their count go in between, at INDEX_AT
             frame.set(library.circe_measure_evaluate, measure.pointer, x, keep=measure)
 
-    def frame(self) -> Tuple[Frame, Any]:
-        """(this thread's, what it borrows). The caller holds both to the end of a call: another thread may close the mean, or
-        fit it again."""
-        frame = getattr(self._local, "frame", None)
+    def frame(self, gpu=None) -> Tuple[Frame, Any]:
+        """(this thread's, on the GPU if one is given; what it borrows). The caller holds both to the end of a call: another
+        thread may close the mean, or fit it again."""
+        frame = getattr(self._local, "frame", None) if gpu is None else gpu.frames.get(self)
         if frame is not None and frame.change == _runtime.changes:
             alive = frame.held()
             if alive is not None:
                 return frame, alive
-        self._local.frame = None
+        if gpu is None:
+            self._local.frame = None
+        else:
+            gpu.frames.pop(self, None)
         change = _runtime.changes  # read first, so that later changes are noticed
         model, alive = self.held()
         frame = Frame(change, _runtime.context(), alive)
-        self.fill(frame, model)
-        self._local.frame = frame
+        self.fill(frame, model, gpu)
+        if gpu is None:
+            self._local.frame = frame
+        else:
+            gpu.frames[self] = frame
         return frame, alive
-
-    def on_cuda(self, gpu, x, y, z, index, n, value, grad) -> int:
-        raise NotImplementedError
 
 
 class CircePlan(Plan):
@@ -187,27 +192,7 @@ class CircePlan(Plan):
             raise errors.ArgumentError(f"mean is {source!r}; it must be a fitted ConditionalMean, or the ResidualFeatures of "
                                        "a training set")
         self.mean.model.pointer  # fitted, and not closed
-        self._on_device: dict = {}
         super().__init__(kernel_x, sigma2_x, normalize_x)
-
-    def device_features(self, features: ResidualFeatures, device: torch.device, dtype: torch.dtype):
-        """(y, zeta) of all rows as tensors of a device, copied there at the first call."""
-        key = (device, dtype)
-        if key not in self._on_device:
-            self._on_device[key] = tuple(torch.from_numpy(values.copy()).to(device=device, dtype=dtype)
-                                         for values in (features.y, features.zeta))
-        return self._on_device[key]
-
-    def on_cuda(self, gpu, x, y, z, index, n, value, grad):
-        context = gpu.context
-        kernel_y = _kernels.bound(context, self.mean.kernel_y_, None, None, "y").pointer
-        if self.features is not None:
-            y, zeta = self.device_features(self.features, gpu.device, x.dtype)
-        else:
-            zeta = gpu.residual_features(self.mean.model, y, z)
-        return _native.library().circe_cuda_measure_circe(gpu.pointer, kernel_y, gpu.view(y), gpu.view(zeta), index, n,
-                                                          self.kernel(context, "x").pointer, gpu.view(x), self.form, value,
-                                                          grad)
 
 
 class HsicPlan(Plan):
@@ -221,17 +206,6 @@ class HsicPlan(Plan):
         super().__init__(kernel_x, sigma2_x, normalize_x)
         self.kernel(_runtime.context(), "z")
 
-    def on_cuda(self, gpu, x, y, z, index, n, value, grad):
-        kernels, keep = self.kernels(gpu.context, "xz")
-        return _native.library().circe_cuda_measure_hsic(gpu.pointer, kernels, gpu.view(x), gpu.view(z), self.form, value, grad)
-
-
-def _batch_options(ridge) -> _native.BatchOptions:
-    options = _native.BatchOptions()
-    _native.library().circe_batch_options_init(options)
-    options.ridge = _kernels.positive(ridge, "ridge")
-    return options
-
 
 class HscicPlan(Plan):
     kind = "hscic"
@@ -243,25 +217,13 @@ class HscicPlan(Plan):
             ridge = mean.ridge_ if ridge is None else ridge
         if ridge is None:
             raise errors.ArgumentError("ridge is missing; give lambda in (K + lambda I), or mean=")
-        self._batch = _batch_options(ridge)
-        self.numbers = (("ridge", self._batch.ridge),)
+        self.numbers = (("ridge", _kernels.positive(ridge, "ridge")),)
         self.variables = "xyz" if mean is None else "x"
         self.kernel_y, self.kernel_z, self.sigma2_y, self.sigma2_z = kernel_y, kernel_z, sigma2_y, sigma2_z
         super().__init__(kernel_x, sigma2_x, normalize_x)
         if mean is None:
-            self.kernels(_runtime.context(), "xyz")
-
-    def on_cuda(self, gpu, x, y, z, index, n, value, grad):
-        library, context = _native.library(), gpu.context
-        if self.mean is None:
-            kernels, keep = self.kernels(context, "xyz")
-            return library.circe_cuda_measure_hscic(gpu.pointer, kernels, gpu.view(x), gpu.view(y), gpu.view(z), None,
-                                                    self._batch, value, grad)
-        zeta = gpu.residual_features(self.mean.model, y, z)
-        kernel_y = _kernels.bound(context, self.mean.kernel_y_, None, None, "y").pointer
-        return library.circe_cuda_measure_hscic_holdout(gpu.pointer, kernel_y, gpu.view(y), gpu.view(zeta), None,
-                                                        self.kernel(context, "x").pointer, gpu.view(x), self._batch, value,
-                                                        grad)
+            self.kernel(_runtime.context(), "y")
+            self.kernel(_runtime.context(), "z")
 
 
 class GcmPlan(Plan):
@@ -269,11 +231,9 @@ class GcmPlan(Plan):
 
     def __init__(self, mean, kernel_y, sigma2_y, ridge, regression, combine, sharpness):
         self.mean, self.kernel_y, self.sigma2_y = mean, kernel_y, sigma2_y
-        self._gcm = _native.GcmOptions()
-        _native.library().circe_gcm_options_init(self._gcm)
-        self._gcm.regression = _native.choice(_native.GCM_REGRESSIONS, "regression", regression)
-        self._gcm.combine = _native.choice(_native.GCM_COMBINES, "combine", combine)
-        self._gcm.sharpness = _kernels.positive(sharpness, "sharpness")
+        self.numbers = (("gcm_regression", _native.choice(_native.GCM_REGRESSIONS, "regression", regression)),
+                        ("gcm_combine", _native.choice(_native.GCM_COMBINES, "combine", combine)),
+                        ("gcm_sharpness", _kernels.positive(sharpness, "sharpness")))
         self.by_kernel = regression == "kernel"
         if self.by_kernel:
             if mean is not None:
@@ -281,23 +241,10 @@ class GcmPlan(Plan):
                 self.kernel_y, self.sigma2_y = mean.kernel_y_, None
             if ridge is None:
                 raise errors.ArgumentError("ridge is missing; give lambda in (K + lambda I), or regression='linear'")
-            self._gcm.batch = _batch_options(ridge)
+            self.numbers += (("ridge", _kernels.positive(ridge, "ridge")),)
         self.variables = "y" if self.by_kernel else ""
-        self.numbers = tuple((f"gcm_{name}", getattr(self._gcm, name)) for name in ("regression", "combine", "sharpness"))
-        if self.by_kernel:
-            self.numbers += (("ridge", self._gcm.batch.ridge),)
         super().__init__()
-        self._kernel_y(_runtime.context())
+        if self.by_kernel:
+            self.kernel(_runtime.context(), "y")
         if mean is not None:
             mean.model.pointer
-
-    def _kernel_y(self, context):
-        return self.kernel(context, "y") if self.by_kernel else None
-
-    def on_cuda(self, gpu, x, y, z, index, n, value, grad):
-        if self.mean is not None:
-            raise errors.UnsupportedError("mean: GCMLoss takes it for tensors of the CPU only; leave it out on a GPU")
-        kernel = self._kernel_y(gpu.context)
-        return _native.library().circe_cuda_measure_gcm(
-            gpu.pointer, kernel and kernel.pointer, gpu.view(x), gpu.view(y), gpu.view(z), None, None,
-            ctypes.byref(self._gcm), value, grad)

@@ -100,8 +100,8 @@ class Scaling:
     def _on_cpu(self, x, widths, how, out, training) -> None:
         context, figures = _runtime.context(), (ctypes.c_double * _native.N_FIGURES)()
         _native.check(_native.library().circe_scale(
-            context.work, self._kernel(context).pointer, how, _cuda.Gpu.view(x), widths.data_ptr(),
-            figures if training else None, None if out is None else _cuda.Gpu.view(out)))
+            context.work, self._kernel(context).pointer, how, _cuda.view(x), widths.data_ptr(),
+            figures if training else None, None if out is None else _cuda.view(out)))
         if training:
             self.watch.look(figures[0], figures[1], self)
 
@@ -112,8 +112,8 @@ class Scaling:
         if figures is None:
             figures = self._figures[x.device] = torch.zeros(_native.N_FIGURES, dtype=torch.float64, device=x.device)
         _native.check(library.circe_cuda_scale(
-            gpu.pointer, self._kernel(gpu.context).pointer, how, gpu.view(x), widths.data_ptr(),
-            figures.data_ptr() if training else None, scratch.data_ptr(), None if out is None else gpu.view(out)))
+            gpu.pointer, self._kernel(gpu.context).pointer, how, _cuda.view(x), widths.data_ptr(),
+            figures.data_ptr() if training else None, scratch.data_ptr(), None if out is None else _cuda.view(out)))
         if training:
             self.watch.look_later(figures, self)
         return scratch
@@ -125,12 +125,12 @@ class Scaling:
         if x.device.type == "cuda":
             gpu = _cuda.current(x.device)
             _native.check(_native.library().circe_cuda_scale_gradient(
-                gpu.pointer, self._kernel(gpu.context).pointer, how, gpu.view(x), widths.data_ptr(), scratch.data_ptr(),
-                gpu.view(grad)))
+                gpu.pointer, self._kernel(gpu.context).pointer, how, _cuda.view(x), widths.data_ptr(), scratch.data_ptr(),
+                _cuda.view(grad)))
             return grad
         context = _runtime.context()
         _native.check(_native.library().circe_scale_gradient(
-            context.work, self._kernel(context).pointer, how, _cuda.Gpu.view(x), widths.data_ptr(), _cuda.Gpu.view(grad)))
+            context.work, self._kernel(context).pointer, how, _cuda.view(x), widths.data_ptr(), _cuda.view(grad)))
         return grad
 
 
