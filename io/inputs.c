@@ -235,13 +235,13 @@ circe_status inputs_sample(int64_t seed, input *const *group, int n, int64_t row
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 /* keep[row] := whether it has a weight. */
-static circe_status check_weights(const char *source, const circe_mat *weights, bool *keep, int64_t *kept) {
+static circe_status check_weights(const char *source, const input *weights, bool *keep, int64_t *kept) {
     double sum = 0;
-    for (int64_t i = 0; i < weights->rows; i++) {
-        double weight = circe__at(weights, i, 0);
+    for (int64_t i = 0; i < weights->values.rows; i++) {
+        double weight = circe__at(&weights->values, i, 0);
         if (!(weight >= 0))
             return circe_fail(CIRCE_ERR_VALUE, "--weights %s: row %" PRId64 " is %g; a weight must be at least 0",
-                              source, i, weight);
+                              source, io_table_row(&weights->table, i), weight);
         sum += weight;
         *kept += keep[i] = weight > 0;
     }
@@ -256,7 +256,7 @@ circe_status inputs_weigh(const input *weights, const char *source, input *const
         return circe_fail(CIRCE_ERR_VALUE, "--weights must be one column of numbers, not %s", source);
     OWNED bool *keep = calloc((size_t)(rows > 0 ? rows : 1), sizeof *keep);
     if (keep == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", rows);
-    circe_status status = check_weights(source, &weights->values, keep, &kept);
+    circe_status status = check_weights(source, weights, keep, &kept);
     if (status == CIRCE_OK && kept < least)
         status = circe_fail(CIRCE_ERR_VALUE,
                             "--weights %s: %" PRId64 " row%s a weight above 0; at least %" PRId64 " are needed", source,

@@ -58,7 +58,8 @@ typedef struct io_table {
     char *first_missing; /* where the first one is, for people: "row 3 (line 5), column 'age'"; NULL: none */
     void *mapping;       /* the file mapped into memory where `values` points into it, else NULL */
     size_t mapping_bytes;
-    char *source; /* the text it was read from */
+    char *source;    /* the text it was read from */
+    int64_t *row_of; /* (rows): which row of the source each is; NULL: all are there */
 } io_table;
 
 /* Reads a source. `columns` overrides the selection of a .csv and may be NULL. */
@@ -113,6 +114,8 @@ bool io_number_vanished(const char *text, double value);
 
 /* Keeps the rows with keep[i] true, in place, or in new memory if the table is mapped. */
 circe_status io_table_keep_rows(io_table *table, const bool *keep);
+/* Which row of the source row i is, for messages: rows may have been left out. */
+int64_t io_table_row(const io_table *table, int64_t i);
 
 /* Writes a contiguous or strided view as .npy (version 1.0, C order). Atomic for plain files: written beside, synced,
  * renamed; pipes and devices are written directly. Errors of a full disk are reported. */

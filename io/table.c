@@ -35,6 +35,7 @@ void io_table_free(io_table *table) {
     free(table->columns);
     free(table->missing_rows);
     free(table->first_missing);
+    free(table->row_of);
     free(table->source);
     memset(table, 0, sizeof *table);
 }
@@ -79,6 +80,8 @@ static void keep_missing(io_table *table, const bool *keep) {
     table->first_missing = NULL;
 }
 
+int64_t io_table_row(const io_table *table, int64_t i) { return table->row_of != NULL ? table->row_of[i] : i; }
+
 circe_status io_table_keep_rows(io_table *table, const bool *keep) {
     circe_mat *values = &table->values;
     size_t row_bytes = (size_t)values->cols * circe_dtype_size(values->dtype);
@@ -87,16 +90,22 @@ circe_status io_table_keep_rows(io_table *table, const bool *keep) {
     if (n_kept == 0)
         return circe_fail(CIRCE_ERR_VALUE, "%s: no row is left of its %lld",
                           table->source != NULL ? table->source : "the table", (long long)values->rows);
+    int64_t *row_of = malloc((size_t)n_kept * sizeof *row_of);
     char *to = table->mapping == NULL ? values->data : malloc((size_t)n_kept * row_bytes);
-    if (to == NULL) return io__no_memory(table->source != NULL ? table->source : "the table");
+    if (to == NULL || row_of == NULL) {
+        free(row_of);
+        if (table->mapping != NULL) free(to);
+        return io__no_memory(table->source != NULL ? table->source : "the table");
+    }
 
     const char *from = values->data;
-    char *next = to;
-    for (int64_t i = 0; i < values->rows; i++, from += row_bytes) {
+    for (int64_t i = 0, k = 0; i < values->rows; i++, from += row_bytes) {
         if (!keep[i]) continue;
-        memmove(next, from, row_bytes);
-        next += row_bytes;
+        memmove(to + (size_t)k * row_bytes, from, row_bytes);
+        row_of[k++] = io_table_row(table, i);
     }
+    free(table->row_of);
+    table->row_of = row_of;
     keep_missing(table, keep);
     if (table->mapping != NULL) munmap(table->mapping, table->mapping_bytes);
     table->mapping = NULL;

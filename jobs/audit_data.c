@@ -421,7 +421,7 @@ static circe_status check_weights(const source *from, const char *name, int64_t 
         double weight = column_value(&from->table, i, from->table.first[asked]);
         if (!(weight >= 0))
             return circe_fail(CIRCE_ERR_VALUE, "--weights %s: row %" PRId64 " is %g; a weight must be at least 0", name,
-                              i, weight);
+                              io_table_row(&from->table.in.table, i), weight);
     }
     return CIRCE_OK;
 }

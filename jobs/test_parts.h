@@ -24,10 +24,10 @@ void row_columns_free(row_column columns[N_ROW_COLUMNS]);
 int row_columns_join(row_column columns[N_ROW_COLUMNS], variable *variables, input **group, int n);
 /* The values of what was read, checked. */
 circe_status row_columns_take(row_column columns[N_ROW_COLUMNS]);
-/* The same for values that have been read already, from `columns` columns. Dates become their order. texts: those of
- * the codes, NULL-terminated; NULL: the values are numbers. NaN stays. */
-circe_status row_values_settle(int kind, const char *source, int64_t columns, char *const *texts, double *values,
-                               int64_t rows);
+/* values[0..rows) := those of columns [first, first + columns) of what was read, which must be one, checked. Dates
+ * become their order; NaN stays. */
+circe_status row_values_take(int kind, const char *source, const input *from, int64_t first, int64_t columns,
+                             double *values);
 
 /* ---- test_pairs.c: the questions of many tests, from a file with the columns x, z and y -------------------------- */
 

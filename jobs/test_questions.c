@@ -99,9 +99,7 @@ static circe_status take_of_rows(question_set *qs, const name_list *wanted) {
         int64_t at = name_list_find(wanted, sources[k]), column = qs->table.first[at];
         double *values = qs->of_rows[k] = arena_try(&qs->owner, (size_t)rows * sizeof *values);
         if (values == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", rows);
-        for (int64_t i = 0; i < rows; i++) values[i] = column_value(&qs->table, i, column);
-        status =
-            row_values_settle(k, sources[k], qs->table.count[at], column_categories(&qs->table, column), values, rows);
+        status = row_values_take(k, sources[k], &qs->table.in, column, qs->table.count[at], values);
     }
     return status;
 }

@@ -35,12 +35,12 @@ int row_columns_join(row_column columns[N_ROW_COLUMNS], variable *variables, inp
     return n;
 }
 
-static circe_status check_weights(const char *source, const double *values, int64_t rows) {
+static circe_status check_weights(const char *source, const input *from, const double *values) {
     double sum = 0;
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < from->values.rows; i++) {
         if (values[i] < 0)
             return circe_fail(CIRCE_ERR_VALUE, "--weights %s: row %" PRId64 " is %g; a weight must be at least 0",
-                              source, i, values[i]);
+                              source, io_table_row(&from->table, i), values[i]);
         if (!isnan(values[i])) sum += values[i];
     }
     return sum > 0 ? CIRCE_OK : circe_fail(CIRCE_ERR_VALUE, "--weights: all weights are 0, so no rows are left");
@@ -75,23 +75,24 @@ static circe_status order_dates(char *const *texts, double *values, int64_t rows
     return CIRCE_OK;
 }
 
-circe_status row_values_settle(int kind, const char *source, int64_t columns, char *const *texts, double *values,
-                               int64_t rows) {
+circe_status row_values_take(int kind, const char *source, const input *from, int64_t first, int64_t columns,
+                             double *values) {
+    const circe_mat *m = &from->values;
+    char *const *texts = from->described->categories != NULL ? from->described->categories[first] : NULL;
     if (columns != 1 || (texts != NULL && kind == ROW_WEIGHTS))
         return circe_fail(CIRCE_ERR_VALUE, "--%s must be one column%s, not %s", option_names[kind],
                           kind == ROW_WEIGHTS ? " of numbers" : "", source);
-    if (kind == ROW_WEIGHTS) return check_weights(source, values, rows);
-    return kind == ROW_TIME && texts != NULL ? order_dates(texts, values, rows) : CIRCE_OK;
+    for (int64_t i = 0; i < m->rows; i++) values[i] = circe__at(m, i, first);
+    if (kind == ROW_WEIGHTS) return check_weights(source, from, values);
+    return kind == ROW_TIME && texts != NULL ? order_dates(texts, values, m->rows) : CIRCE_OK;
 }
 
 static circe_status take(row_column *column, int kind) {
     const circe_mat *m = &column->in.values;
-    char *const *texts = input_has_text(&column->in) ? column->in.described->categories[0] : NULL;
     free(column->values);
     column->values = malloc((size_t)m->rows * sizeof *column->values);
     if (column->values == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", m->rows);
-    for (int64_t i = 0; i < m->rows; i++) column->values[i] = circe__at(m, i, 0);
-    return row_values_settle(kind, column->source, m->cols, texts, column->values, m->rows);
+    return row_values_take(kind, column->source, &column->in, 0, m->cols, column->values);
 }
 
 circe_status row_columns_take(row_column columns[N_ROW_COLUMNS]) {

@@ -65,7 +65,7 @@ static circe_status take_predictions(training_job *job, const circe_predictions 
     if (status == CIRCE_OK && baseline == NULL)
         status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " predictions", part->n);
     for (int64_t i = 0; baseline != NULL && i < part->n && status == CIRCE_OK; i++) {
-        int64_t row = set->row_of[part->rows[i]];
+        int64_t row = io_table_row(&set->table.in.table, part->rows[i]);
         for (int64_t c = 0; c < k; c++) {
             double value = row < p->rows ? p->values[row * p->outputs + column[c]] : NAN;
             if (!isfinite(value))

@@ -167,21 +167,7 @@ static circe_status check_weights(const training_set *set) {
             return circe_fail(CIRCE_ERR_VALUE,
                               "--row-weights: column '%s' contains %g in row %" PRId64
                               "; weights must be at least 0 and at most %.2g",
-                              column_name(table, col), weight, i, (double)FLT_MAX);
-    }
-    return CIRCE_OK;
-}
-
-/* The rows whose images are the points, after rows with missing cells were dropped. */
-static circe_status note_rows(training_set *set) {
-    const circe_mat *m = &set->table.in.values;
-    int64_t kept = 0;
-    set->row_of = malloc((size_t)(m->rows + 1) * sizeof *set->row_of);
-    if (set->row_of == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", m->rows);
-    for (int64_t i = 0; i < m->rows; i++) {
-        bool whole = true;
-        for (int64_t c = 0; c < m->cols; c++) whole = whole && !isnan(column_value(&set->table, i, c));
-        if (whole) set->row_of[kept++] = i;
+                              column_name(table, col), weight, io_table_row(&table->in.table, i), (double)FLT_MAX);
     }
     return CIRCE_OK;
 }
@@ -193,9 +179,7 @@ static circe_status use_table(training_set *set, const name_list *wanted) {
     input *group[] = {&set->table.in};
     for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) locate(&set->table, wanted, roles[r]);
     set->given_is_target = same_columns(&set->given, &set->target);
-    bool named = set->has_images || set->options->baseline != NULL; /* rows are those of the file elsewhere too */
-    circe_status status = named ? note_rows(set) : CIRCE_OK;
-    if (status == CIRCE_OK) status = inputs_check(&cells, group, 1, 2, &set->dropped);
+    circe_status status = inputs_check(&cells, group, 1, 2, &set->dropped);
     if (status == CIRCE_OK) status = check_constants(set);
     if (status == CIRCE_OK) status = check_weights(set);
     if (status == CIRCE_OK && !set->has_images) {
@@ -434,10 +418,11 @@ circe_status training_set_read(const circe_table *table, const circe_train_optio
 
 static circe_status read_images(circe_context *context, const circe_watch *watch, training_set *set) {
     int64_t n = set->table.in.values.rows;
+    const int64_t *row_of = set->table.in.table.row_of;
     circe_status status = set->request.by_path ? pictures_read_paths(context, watch, &set->request, &set->table,
-                                                                     set->path_col, NULL, set->row_of, n, &set->images)
+                                                                     set->path_col, NULL, row_of, n, &set->images)
                                                : pictures_read_array(context, watch, &set->request, n + set->dropped,
-                                                                     set->row_of, n, &set->images);
+                                                                     row_of, n, &set->images);
     if (status != CIRCE_OK) return status;
     const train_source source = image_stack_source(&set->images.stack);
     size_t bytes = (size_t)(source.n_stored * source.stride) * (source.element == TRAIN_FLOATS ? sizeof(float) : 1);
@@ -471,7 +456,6 @@ void training_set_free(training_set *set) {
     train_split_free(&set->split);
     pictures_free(&set->images);
     pictures_request_free(&set->request);
-    free(set->row_of);
     column_table_free(&set->table);
     *set = (training_set){0};
 }

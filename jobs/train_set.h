@@ -36,7 +36,6 @@ typedef struct training_set {
     pictures_request request;
     pictures images;  /* a point each row of the table */
     int64_t path_col; /* of the table, where images are named by it */
-    int64_t *row_of;  /* (rows): of images, which row of the file a row of the table was, before some were dropped */
     training_role features, target, given, invariant, weights;
     bool given_is_target, has_invariant;
     int64_t dropped;

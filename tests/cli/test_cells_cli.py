@@ -93,6 +93,21 @@ class CellsTest(CliTest):
                 self.assertEqual((column["column"], column["missing"]), ("age", 1))
         self.refuse(2, ["is missing"], *self.commands("hole.csv", "--missing", "refuse")[0])
 
+    def test_a_bad_weight_is_named_by_its_row_in_the_file(self):
+        """Rows before it are left out for missing cells; row 30 is the one that a person finds in the table."""
+        weights = ["-1" if i == 30 else "1" for i in range(200)]
+        lines = table(200).splitlines()
+        for i in (3, 11):
+            lines[1 + i] = lines[1 + i].replace(lines[1 + i].split(",")[2], "NA", 1)
+        self.write("weighed.csv", "\n".join(",".join(row) for row in zip(lines, ["w", *weights])) + "\n")
+        for arguments in self.commands("weighed.csv", "--missing", "drop"):
+            option = "--row-weights" if arguments[0] == "train" else "--weights"
+            with self.subTest(arguments=arguments[:2]):
+                self.refuse(2, [option, "row 30", "at least 0"], *arguments, option, "w")
+        self.write("pairs.csv", "x,z,y\nscore,age,income\n")
+        self.refuse(2, ["--weights w: row 30 is -1"], "test", "kci", "--data", "weighed.csv", "--pairs", "pairs.csv", "--missing",
+                    "drop", "--weights", "w")
+
     def test_a_number_for_missing(self):
         self.write("code.csv", table(60, {"age": "-999.0"}))
         test = ["test", "gcm", "--data", "code.csv", "--x", "score", "--y", "income", "--z", "age"]
