@@ -128,6 +128,7 @@ static circe_status open_job(training_job *job) {
     if (status == CIRCE_OK)
         status = training_set_read(job->table, job->options, job->net, training_needs_holdout(job), job->set);
     if (status == CIRCE_OK) job->settled.batch = job->set->batch;
+    if (status == CIRCE_OK) status = training_check_batch(job);
     if (status == CIRCE_OK) status = parse_network(job, &specs, &n_specs);
     if (status == CIRCE_OK) status = training_set_fill(job->context, job->watch, job->set);
     if (status == CIRCE_OK) status = make_network(job, specs, n_specs);

@@ -59,6 +59,19 @@ circe_status training_check_settings(training_job *job) {
     return train_device_check(o->device);
 }
 
+circe_status training_check_batch(const training_job *job) {
+    const circe_train_options *o = job->options;
+    bool ustat =
+        (job->kind == CIRCE_MEASURE_CIRCE || job->kind == CIRCE_MEASURE_HSIC) && strcmp(o->estimator, "ustat") == 0;
+    int64_t least = job->kind == CIRCE_MEASURE_NONE ? 1 : ustat ? 4 : 2;
+    if (o->batch >= least) return CIRCE_OK;
+    return circe_fail(CIRCE_ERR_ARGUMENT,
+                      "--batch must be at least %" PRId64
+                      " for --regularizer %s%s, which is measured on the rows of a "
+                      "batch; it is %" PRId64,
+                      least, o->regularizer, ustat ? " with --estimator ustat" : "", o->batch);
+}
+
 bool training_brings_activation(const char *net) {
     return strcmp(net, "dsprites") == 0 || strcmp(net, "resnet18") == 0;
 }

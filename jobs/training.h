@@ -68,6 +68,8 @@ typedef struct training_job {
 
 /* Refuses options that do not go together, and fills kind, gamma, net, sigma2_y and ridge. */
 circe_status training_check_settings(training_job *job);
+/* The regulariser needs some rows in a batch. */
+circe_status training_check_batch(const training_job *job);
 /* Rows for the conditional mean, or for the choice of width and ridge. */
 bool training_needs_holdout(const training_job *job);
 /* Warns about options that do nothing here, and says what was done to the data. */

@@ -174,6 +174,10 @@ class ResultTest(TrainTest):
     def test_layers(self):
         self.succeed(*self.train_args("layers.safetensors", "circe", "--layers", "1,output"), "--no-report")
         self.assertNotEqual(self.model("layers.safetensors"), b"")
+        for batch, options, least in (("1", ["circe"], 4), ("3", ["hsic"], 4), ("1", ["circe", "--estimator", "biased"], 2),
+                                      ("1", ["gcm"], 2), ("1", ["hscic"], 2)):
+            self.refuse(2, [f"--batch must be at least {least}", f"--regularizer {options[0]}", f"it is {batch}"],
+                        *self.train_args("m.safetensors", *options, "--batch", batch))
         self.refuse(2, ["--layers", "'9'", "0 to 4", "output"], *self.train_args(), "--layers", "9")
 
     def test_patience_stops(self):
