@@ -150,6 +150,7 @@ void training_note_unused(training_job *job) {
         note_rare_classes(job);
     else if (job->options->task == NULL && job->set->target.n == 1)
         note_two_values(job);
+    training_note_relations(job);
     sentinels_note(group, 1, &job->warnings);
     if (job->set->dropped > 0)
         notes_add(&job->warnings, "left out %" PRId64 " row%s with missing cells", job->set->dropped,

@@ -74,6 +74,8 @@ circe_status training_check_batch(const training_job *job);
 bool training_needs_holdout(const training_job *job);
 /* Warns about options that do nothing here, and says what was done to the data. */
 void training_note_unused(training_job *job);
+/* Warns of columns that determine each other (train_relations.c). */
+void training_note_relations(training_job *job);
 
 /* The regulariser's options as the job has them, for any kind. */
 void training_regularizer_options(const training_job *job, circe_measure_kind kind, circe_measure_options *options);

@@ -16,4 +16,4 @@ typedef struct circe__entry {
 } circe__entry;
 
 /* Ascending; entries of equal values, as 0 and -0 are, keep their order. spare (n) is scratch. */
-void circe__sort_entries(circe__entry *entries, circe__entry *spare, int64_t n);
+CIRCE_ROOMS void circe__sort_entries(circe__entry *entries, circe__entry *spare, int64_t n);

@@ -269,6 +269,52 @@ class RowWeightsTest(TrainTest):
             self.refuse(2, [words], *self.train_args("bad.safetensors", "circe", "--row-weights", weights))
 
 
+class CopiesTest(TrainTest):
+    """A column under another name, or a function of one, makes the invariance trivial or impossible: the command says so."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        draw = random.Random(5)
+        for i, row in enumerate(cls.rows):
+            row.update(copy="%.5f" % row["y"], curve=math.exp(-row["y"]), step=int(row["y"] > 0.3), noise=draw.gauss(0, 1),
+                       school="pqrs"[i % 4], code=7 * (i % 4) % 5, week=i % 9, weekcode=i % 9 * 4 % 9, coin=draw.randrange(2),
+                       rare=int(i == 5), result=row["b"] / 3 + 1)
+        cls.write("table.csv", csv_text(cls.rows))
+
+    def warnings(self, given, invariant, *options, features="a,y", target="b"):
+        arguments = ["train", "--data", "table.csv", "--features", features, "--target", target, "--invariant-to", invariant,
+                     "--gamma", "1", "-o", "m.safetensors", "--no-report", *SMALL, *options]
+        out = self.as_json(*arguments, *(["--given", given] if given else []))
+        return [text for text in out["warnings"] if "determine" in text]
+
+    def test_given_determines_z(self):
+        for given, invariant in (("y", "copy"), ("y", "curve"), ("y", "step"), ("school", "code"), ("week", "weekcode"),
+                                 ("noise,week", "weekcode"), ("school,week", "code"), (None, "result")):
+            with self.subTest(given=given, invariant=invariant):
+                (text,) = self.warnings(given, invariant)
+                self.assertIn(f"--given determines '{invariant}' of --invariant-to in every row", text)
+        (text,) = self.warnings("week,school", "coin,code,a", features="y")
+        self.assertIn("'code'", text)
+
+    def test_z_determines_the_target(self):
+        (text,) = self.warnings("y", "result")
+        self.assertIn("--invariant-to determines the target 'b'", text)
+        self.assertIn("than --given does", text)
+        (text,) = self.warnings(None, "result", "--regularizer", "hsic")
+        self.assertIn("than a constant", text)
+
+    def test_the_target_among_the_features(self):
+        (text,) = self.warnings("y", "z", features="a,result")
+        self.assertIn("the feature 'result' and the target 'b' determine each other", text)
+
+    def test_other_columns_bring_no_warning(self):
+        for given, invariant in (("y", "z"), ("step", "y"), ("code", "week"), ("school", "coin"), ("noise", "rare"), ("coin", "rare"),
+                                 ("y,noise", "coin"), ("a", "y"), (None, "group"), ("week,school,coin", "z")):
+            with self.subTest(given=given, invariant=invariant):
+                self.assertEqual(self.warnings(given, invariant), [])
+
+
 class GammaTest(TrainTest):
     """u tells of y and of z, w of y alone: the smallest gamma that hides z is found, on rows that are not the test's."""
 
