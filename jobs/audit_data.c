@@ -302,6 +302,8 @@ static void note_rows(audit_run *run) {
                   r->dropped);
     if (r->n < FEW_ROWS)
         notes_add(&run->warnings, "%" PRId64 " rows are few; the test can find only strong dependence", r->n);
+    if (r->outcome != CIRCE_OUTCOME_BINARY && circe_options_given(&circe_audit_schema, run->options, "threshold"))
+        notes_add(&run->warnings, "--threshold was ignored: the target '%s' does not have two values", r->target.name);
     for (int64_t p = 0; p < r->n_predictions; p++) note_threshold(run, p);
 }
 

@@ -101,6 +101,13 @@ static circe_status make_rows(prediction_job *job, int64_t n) {
     return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", n);
 }
 
+static void note_unused(prediction_job *job) {
+    static const char *const of_images[] = {"path-column", "array", "labels"};
+    for (size_t i = 0; i < sizeof of_images / sizeof of_images[0] && !has_images(job); i++)
+        if (circe_options_given(&circe_predict_schema, job->options, of_images[i]))
+            notes_add(&job->warnings, "--%s was ignored: it needs --images", of_images[i]);
+}
+
 /* A model of tables needs a table, and a model of images needs images. */
 static circe_status check_input(const prediction_job *job, const circe_table *memory) {
     bool images = job->options->images != NULL, table = memory != NULL || job->options->data != NULL;
@@ -300,6 +307,7 @@ static circe_status run(prediction_job *job, const circe_table *table) {
                   "%s has no checksum because an older circe wrote it, so damage to the file would not be noticed",
                   job->path);
     describe(job);
+    note_unused(job);
     circe_status status = check_input(job, table);
     if (status == CIRCE_OK) status = has_images(job) ? read_images(job) : read_table(job, table);
     if (status == CIRCE_OK) status = predict(job);

@@ -115,6 +115,8 @@ static circe_status choose(test_job *j, const char *name) {
     if (status == CIRCE_OK && (o->cache != NULL || o->no_checks))
         status = circe_fail(CIRCE_ERR_ARGUMENT, "--%s needs --pairs: it is for many tests",
                             o->cache != NULL ? "cache" : "no-checks");
+    if (status == CIRCE_OK && given(j, "block") && o->time == NULL)
+        status = circe_fail(CIRCE_ERR_ARGUMENT, "--block needs --time: it is a number of consecutive times");
     if (status != CIRCE_OK) return status;
     j->what = name != NULL ? test_find(name) : NULL;
     if (!all && j->what == NULL) return refuse_name(name);

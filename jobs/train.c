@@ -35,7 +35,9 @@ static circe_status start_network(training_job *job, uint64_t seed) {
     const circe_train_options *o = job->options;
     circe_status status =
         train_network_initialise(job->network, (train_start)circe_word_index("he|uniform", o->init), seed);
-    return status == CIRCE_OK && o->weights != NULL ? train_network_load_body(job->network, o->weights) : status;
+    if (status != CIRCE_OK || o->weights == NULL) return status;
+    status = train_network_load_body(job->network, o->weights);
+    return status == CIRCE_OK ? status : job_about(status, "--weights");
 }
 
 static circe_status make_network(training_job *job, const train_layer_spec *specs, int64_t n_specs) {

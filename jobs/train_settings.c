@@ -135,6 +135,12 @@ void training_note_unused(training_job *job) {
     if (given(job, "estimator") && job->kind != CIRCE_MEASURE_CIRCE && job->kind != CIRCE_MEASURE_HSIC)
         notes_add(&job->warnings, "--estimator was ignored: %s has one form", o->regularizer);
     note_without_regularizer(job);
+    if (o->warmup >= (double)o->epochs)
+        notes_add(&job->warnings, "--warmup %g reaches --lr only after the last of --epochs %" PRId64, o->warmup,
+                  o->epochs);
+    if (o->gamma_warmup >= (double)o->epochs && job->kind != CIRCE_MEASURE_NONE)
+        notes_add(&job->warnings, "--gamma-warmup %g reaches --gamma only after the last of --epochs %" PRId64,
+                  o->gamma_warmup, o->epochs);
     if (o->row_weights != NULL && job->kind == CIRCE_MEASURE_CIRCE && strcmp(o->method, "rff") == 0)
         notes_add(&job->warnings,
                   "--row-weights count in the loss only: with --method rff the regulariser counts all "

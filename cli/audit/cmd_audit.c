@@ -74,6 +74,10 @@ static int run(const args *arguments, circe_context *context, const circe_audit_
 int cmd_audit(const args *arguments) {
     circe_audit_options options = *(const circe_audit_options *)arguments->options;
     session s = {0};
+    if (arguments->argument != NULL && options.data != NULL) {
+        message_note("the table is given twice: %s, and --data %s", arguments->argument, options.data);
+        return EXIT_INPUT;
+    }
     if (arguments->argument != NULL) options.data = arguments->argument;
     if (options.data == NULL) {
         message_note(

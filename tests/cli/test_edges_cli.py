@@ -123,5 +123,44 @@ class EdgesTest(CliTest):
         self.refuse(2, ["run.yaml, line 1", "would become 0"], *train, "--config", "run.yaml")
 
 
+class OptionsTest(CliTest):
+    """Numbers of options at their edge, and options that have nothing to act on: refused or told by name."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        draw, lines = random.Random(8), []
+        for _ in range(300):
+            y, z = draw.gauss(0, 1), draw.gauss(0, 1)
+            lines.append("%.6g,%.6g,%.6g,%.6g\n" % (y + z + draw.gauss(0, 1), y, z, y + draw.gauss(0, 1)))
+        cls.write("t.csv", "x,y,z,b\n" + "".join(lines))
+        cls.train = ["train", "--data", "t.csv", "--features", "x,y", "--target", "b", "--given", "y", "--invariant-to", "z",
+                     "--gamma", "1", "--epochs", "2", "--batch", "64", "--net", "1x4", "--no-report", "-o", "t.safetensors"]
+        cls.audit = ["audit", "t.csv", "--prediction", "x", "--target", "b", "--sensitive", "z", "--calibrate", "0", "-o", "out"]
+        cls.variables = ["--data", "t.csv", "--x", "x", "--y", "y", "--z", "z"]
+
+    def test_ranges(self):
+        """Beyond them, training went on in silence (warm-up) or failed without a word of the option (widths, ridges)."""
+        for option, most in (("--warmup", "1e+06"), ("--gamma-warmup", "1e+06"), ("--sigma2-x", "1e+30"), ("--sigma2-y", "1e+30"),
+                             ("--sigma2-z", "1e+30"), ("--ridge", "1e+100")):
+            with self.subTest(option=option):
+                self.refuse(2, [option, most, "1e300"], *self.train, option, "1e300")
+        self.refuse(2, ["--ridge", "less than 1e+100"], "measure", "circe", *self.variables, "--ridge", "1,1e300")
+        self.refuse(2, ["--block needs --time"], "test", "kci", *self.variables, "--block", "5")
+        self.refuse(2, ["--weights", "dense layer"], *self.train, "--weights", "t.csv")
+        self.refuse(2, ["given twice", "t.csv", "--data u.csv"], *self.audit, "--data", "u.csv")
+
+    def test_what_does_nothing_is_told(self):
+        for option, arguments in (("--warmup 2", self.train + ["--warmup", "2"]),
+                                  ("--gamma-warmup 3", self.train + ["--gamma-warmup", "3"]),
+                                  ("--threshold was ignored", self.audit + ["--threshold", "0.7"])):
+            with self.subTest(option=option):
+                out = self.as_json(*arguments)
+                self.assertEqual([option in text for text in out["warnings"]].count(True), 1, out["warnings"])
+        self.succeed(*self.train)
+        result = self.succeed("predict", "--model", "t.safetensors", "--data", "t.csv", "--labels", "u.csv", "-o", "p.csv")
+        self.assertIn("--labels was ignored: it needs --images", result.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()
