@@ -2,6 +2,7 @@
 categories are what the user calls so or what holds no number, words for missing are missing, and every result says which
 columns are not plain numbers."""
 
+import datetime
 import json
 import random
 import unittest
@@ -199,6 +200,48 @@ class CellsTest(CliTest):
         self.write("headless.csv", "0.7x,1,2\n" + "".join("%d,%d,%d\n" % (i, i * i % 7, i % 5) for i in range(40)))
         self.refuse(2, ["headless.csv, line 1", "'0.7x'"], "test", "gcm", "--data", "headless.csv", "--x", "0", "--y", "1",
                     "--z", "2")
+
+
+class GuessesTest(CliTest):
+    """What a table leaves open is told, or asked back."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.draw = random.Random(12)
+        cls.rows = [[cls.draw.gauss(0, 1) for _ in range(3)] for _ in range(200)]
+
+    def table(self, name, header, more=None):
+        lines = [",".join(map(repr, row)) + ("," + more(i) if more else "") for i, row in enumerate(self.rows)]
+        return self.write(name, header + "\n" + "\n".join(lines) + "\n")
+
+    def warnings(self, data, x, y, z):
+        return self.as_json("test", "gcm", "--data", data, "--x", x, "--y", y, "--z", z)["warnings"]
+
+    def test_times_with_zones_sort_as_instants(self):
+        """As texts they did not, and '9:00' came after '10:00'."""
+        start = datetime.datetime(2024, 2, 27, tzinfo=datetime.timezone.utc)
+        zones = [datetime.timezone(datetime.timedelta(hours=h)) for h in (2, -5, 0, 5.5)]
+        moments = [start + datetime.timedelta(minutes=30 * i) for i in range(200)]
+        forms = {"number": lambda i: str(1800 * i),
+                 "zones": lambda i: moments[i].astimezone(zones[i % 4]).isoformat(),
+                 "basic": lambda i: moments[i].strftime("%Y-%m-%dT%H:%MZ") if i % 2 else moments[i].strftime("%Y-%m-%d %H:%M+00"),
+                 "short": lambda i: "%s %d:%02d" % (moments[i].date(), moments[i].hour, moments[i].minute),
+                 "fraction": lambda i: moments[i].strftime("%Y-%m-%d %H:%M:00") + (".25" if i % 2 else "")}
+        results = {}
+        for name, form in forms.items():
+            order = random.Random(3).sample(range(200), 200)
+            lines = [",".join(map(repr, self.rows[i])) + "," + form(i) for i in order]
+            self.write("series.csv", "x,y,z,when\n" + "\n".join(lines) + "\n")
+            results[name] = self.as_json("test", "gcm", "--data", "series.csv", "--x", "x", "--y", "y", "--z", "z", "--time", "when")
+        for name in forms:
+            self.assertEqual(results[name]["p_value"], results["number"]["p_value"], name)
+        test = ["test", "gcm", "--data", "series.csv", "--x", "x", "--y", "y", "--z", "z", "--time", "when"]
+        for bad in ("2024-13-01", "2024-01-01T25:00", "2024-01-01 10:00+2x", "2024-01-01x", "1.2.2024"):
+            self.table("series.csv", "x,y,z,when", lambda i: bad if i == 9 else "2024-01-0%d" % (i % 9 + 1))
+            self.refuse(2, ["--time must contain numbers, or dates", bad], *test)
+        self.table("series.csv", "x,y,z,when", lambda i: "2024-01-0%d 10:00%s" % (i % 9 + 1, "Z" if i % 2 else ""))
+        self.refuse(2, ["has a time zone", "has none"], *test)
 
 
 class OutliersTest(CliTest):

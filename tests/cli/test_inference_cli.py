@@ -171,7 +171,7 @@ class TestTest(InferenceTest):
         timed = self.as_json(*grouped, "--time", "day", "--block", "4")["diagnostics"]
         self.assertEqual((timed["blocks"], timed["block_length"]), (10, 4))
         self.assertIn("40 count as independent", self.succeed(*grouped, "--groups", "who").stdout)
-        self.refuse(2, ["a block length needs the time"], *grouped, "--block", "4")
+        self.refuse(2, ["--block needs --time"], *grouped, "--block", "4")
         self.refuse(2, ["--time", "dates such as 2024-03-31, not 'p0'"], *grouped, "--time", "who")
         self.refuse(2, ["calibration needs independent rows"], *grouped, "--groups", "who", "--calibrate", "20")
 
@@ -219,7 +219,7 @@ class TestTest(InferenceTest):
         for more in (["--time", "day", "--block", "10"], ["--weights", "weight"], ["--groups", "who"]):
             alone = self.as_json(*self.ask("kci", "free", "y", "z", "days.csv"), *more, "--threads", "1")
             self.assertEqual(self.as_json(*many, *more)["tests"][0]["p_value"], alone["p_value"], more)
-        self.refuse(2, ["--time", "dates such as 2024-03-31, not 'p"], *many, "--time", "who")
+        self.refuse(2, ["--time", "dates such as 2024-03-31", "not 'p"], *many, "--time", "who")
         self.refuse(2, ["--weights", "one column of numbers"], *many, "--weights", "who")
         self.refuse(2, ["--weights", "at least 0"], *many, "--weights", "noise")
         rows[4]["day"] = ""
