@@ -4,6 +4,7 @@
  * window is cut into stretches of whole rows (csv_cut.c), which are read side by side (csv_rows.c) and joined in their
  * order. So the result does not depend on windows or threads, and only one window of the text is in memory. columns.c
  * decides what a column is. Every row is read once. */
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ typedef struct reader {
     uint64_t first_row; /* of data: where it begins */
     int64_t first_line;
     io__texts header; /* names, or the numbers of the first row if there is no header */
-    bool has_names;
+    bool has_names, counts_up;
     size_t *column_of; /* for each field its column, or IO__NOT_SELECTED */
     size_t *field_of;  /* for each column its place in the file */
     size_t n_columns;
@@ -62,6 +63,8 @@ typedef struct first_row {
     size_t broken;  /* begin like numbers and are none */
     size_t names;
     char text[64]; /* the first broken one */
+    double last;   /* number, and how many were the next whole number after the one before them */
+    size_t steps;
 } first_row;
 
 static bool begins_like_number(const io__field *field) {
@@ -72,9 +75,11 @@ static bool begins_like_number(const io__field *field) {
 
 static void classify(const reader *r, const io__field *field, first_row *found) {
     char point = r->reading->decimal;
-    double value;
+    double value = NAN;
     if (io__number(field->text, field->length, point, &value) || io__is_nan(field->text, field->length)) {
+        found->steps += found->numbers > 0 && value == floor(value) && value == found->last + 1.0;
         found->numbers++;
+        found->last = value;
     } else if (field->length > 0 && io__is_missing(r->reading, field->text, field->length)) {
         found->missing++;
     } else if (begins_like_number(field) || io__looks_like_number(field->text, field->length, point) != IO__WORD) {
@@ -88,6 +93,7 @@ static void classify(const reader *r, const io__field *field, first_row *found) 
  * nobody can tell which was meant. */
 static circe_status judge_first_row(reader *r, const first_row *found) {
     r->has_names = found->names > 0 || found->numbers == 0;
+    r->counts_up = !r->has_names && found->steps > 0 && found->steps == found->numbers - 1;
     if (r->has_names || found->broken == 0) return CIRCE_OK;
     return circe_fail(
         CIRCE_ERR_VALUE,
@@ -380,6 +386,7 @@ static circe_status give(reader *r, io_table *table) {
     table->values = circe_mat_f64(rows->values, (int64_t)rows->n, (int64_t)r->n_columns);
     rows->values = NULL;
     table->n_missing = rows->n_missing;
+    table->counts_up = r->counts_up;
     table->source = strdup(r->scanner.name);
     bool complete = table->source != NULL && give_names(r, table) && give_categories(r, table);
     if (rows->n_missing > 0) {

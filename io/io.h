@@ -55,6 +55,7 @@ typedef struct io_table {
     io_column *columns;  /* cols, or NULL if all are plain numbers */
     bool *missing_rows;  /* rows flags: some selected cell is missing (its value is NaN); NULL: none is */
     int64_t n_missing;   /* rows with a missing cell */
+    bool counts_up;      /* the first row is 0, 1, 2 or the like: it may have been meant as names */
     char *first_missing; /* where the first one is, for people: "row 3 (line 5), column 'age'"; NULL: none */
     void *mapping;       /* the file mapped into memory where `values` points into it, else NULL */
     size_t mapping_bytes;

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/small.h"
 #include "core/core.h"
@@ -71,7 +72,54 @@ static void note_texts(const input *in, int64_t c, notes *warnings) {
               name, input_source(in), texts, rows);
 }
 
+/* Programs write the numbers of columns as their names. */
+static void note_first_row(const input *const *group, int k, notes *warnings) {
+    for (int before = 0; before < k; before++)
+        if (group[before]->table.counts_up && strcmp(input_source(group[before]), input_source(group[k])) == 0) return;
+    if (group[k]->table.counts_up)
+        notes_add(warnings,
+                  "line 1 of %s contains only numbers, so it is read as a row, and columns are counted from 0; but it "
+                  "counts up as a header may: if it is one, write names",
+                  input_source(group[k]));
+}
+
+/* Whether two columns have the same numbers, or the same texts, in every row. */
+static bool are_equal(const input *a, int64_t i, const input *b, int64_t j) {
+    const bool text = input_n_categories(a, i) > 0;
+    bool constant = true;
+    if (text != (input_n_categories(b, j) > 0)) return false;
+    for (int64_t row = 0; row < a->values.rows; row++) {
+        double one = circe__at(&a->values, row, i), other = circe__at(&b->values, row, j);
+        if (text ? strcmp(a->described->categories[i][(int64_t)one], b->described->categories[j][(int64_t)other]) != 0
+                 : one != other)
+            return false;
+        constant = constant && one == circe__at(&a->values, 0, i);
+    }
+    return !constant;
+}
+
+static bool has(const input *a, const input *b, variable of) { return a->of == of || b->of == of; }
+
+/* x, y and z that have a column in common, under whatever name: the answer is known before it is asked. */
+static void note_equal(const input *a, const input *b, notes *warnings) {
+    for (int64_t i = 0; i < a->values.cols; i++)
+        for (int64_t j = 0; j < b->values.cols; j++) {
+            if (!are_equal(a, i, b, j)) continue;
+            OWNED char *one = column_name(a, i), *other = column_name(b, j);
+            notes_add(warnings, "column %s of %s and column %s of %s are equal in every row: %s", one,
+                      variable_label(a->of), other, variable_label(b->of),
+                      !has(a, b, VARIABLE_Y)   ? "they depend on each other, whatever y is"
+                      : !has(a, b, VARIABLE_X) ? "once y is known, nothing can depend on it"
+                                               : "once y is known, it tells nothing more");
+        }
+}
+
 void sentinels_note(const input *const *group, int n, notes *warnings) {
+    for (int k = 0; k < n; k++) {
+        note_first_row(group, k, warnings);
+        for (int before = 0; before < k; before++)
+            if (group[k]->values.rows >= LEAST_ROWS) note_equal(group[before], group[k], warnings);
+    }
     for (int k = 0; k < n; k++) {
         const circe_mat *m = &group[k]->values;
         OWNED double *sorted = m->rows >= LEAST_ROWS ? malloc((size_t)m->rows * sizeof *sorted) : NULL;

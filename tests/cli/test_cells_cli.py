@@ -218,6 +218,24 @@ class GuessesTest(CliTest):
     def warnings(self, data, x, y, z):
         return self.as_json("test", "gcm", "--data", data, "--x", x, "--y", y, "--z", z)["warnings"]
 
+    def test_a_first_row_that_counts_up(self):
+        """pandas writes the numbers of columns as a header; line 1 is a row all the same, and so is told."""
+        for header in ("0,1,2", "7,8,9"):
+            (text,) = self.warnings(self.table("counted.csv", header), "0", "1", "2")
+            self.assertIn("line 1 of counted.csv contains only numbers", text)
+        for header in ("0,1,3", "0.5,1.5,2.5", "2,1,0", "x,y,z"):
+            self.assertEqual(self.warnings(self.table("plain.csv", header), "0", "1", "2"), [])
+
+    def test_columns_that_are_equal(self):
+        self.table("t.csv", "x,y,z,w,code,sex", lambda i: "%r,%d,%s" % (self.rows[i][0], i % 2, ("m", "f")[i % 2]))
+        for x, y, z, words in (("x", "y", "x", "they depend on each other"), ("x", "y", "w,z", "column 'x' of x and column 'w' of z"),
+                               ("x", "z", "z", "nothing can depend on it"), ("x", "w", "z", "tells nothing more")):
+            (text,) = self.warnings("t.csv", x, y, z)
+            self.assertIn(words, text)
+        self.assertEqual(self.warnings("t.csv", "code", "y", "sex"), [])
+        out = self.as_json("measure", "circe", "--data", "t.csv", "--x", "z", "--y", "x", "--z", "w")
+        self.assertTrue(any("once y is known, nothing can depend on it" in text for text in out["warnings"]), out["warnings"])
+
     def test_times_with_zones_sort_as_instants(self):
         """As texts they did not, and '9:00' came after '10:00'."""
         start = datetime.datetime(2024, 2, 27, tzinfo=datetime.timezone.utc)
