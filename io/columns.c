@@ -100,9 +100,9 @@ static const char *na_hint(const io__sample *texts, char *out, size_t size) {
 }
 
 static const char *point_hint(const io__column *column, const io_reading *reading) {
-    if (column->n_other_point == 0) return "";
-    return reading->decimal == ',' ? "leave out --decimal , if the point is the decimal sign; "
-                                   : "--decimal , if the comma is the decimal sign; ";
+    if (column->n_other_point == 0) return "give ";
+    return reading->decimal == ',' ? "leave out --decimal , if the point is the decimal sign; give "
+                                   : "give --decimal , if the comma is the decimal sign; ";
 }
 
 static circe_status refuse_mixture(const io__column *column, const io_reading *reading, const char *file,
@@ -114,7 +114,7 @@ static circe_status refuse_mixture(const io__column *column, const io_reading *r
     const char *one = numbers ? "that is not a number" : "that is a number";
     const char *more = numbers ? "that are not numbers" : "that are numbers";
     return circe_fail(CIRCE_ERR_VALUE,
-                      "%s: column '%.100s' contains %lld %s%s and %lld cell%s %s: %s. Correct %s, or give %s%s if such "
+                      "%s: column '%.100s' contains %lld %s%s and %lld cell%s %s: %s. Correct %s, or %s%s if such "
                       "cells are missing; --categories '%.100s' if the column is categories",
                       file, name, (long long)rest->n, numbers ? "number" : "text", rest->n == 1 ? "" : "s",
                       (long long)rare->n, rare->n == 1 ? "" : "s", rare->n == 1 ? one : more,
@@ -128,7 +128,7 @@ static circe_status refuse_likeness(const io__column *column, const io_reading *
     return circe_fail(
         CIRCE_ERR_VALUE,
         "%s: column '%.100s' contains no plain number, but all its %lld cells look like numbers: %s. Write "
-        "them as 1234.5, or give %s--categories '%.100s' if the column is categories",
+        "them as 1234.5, or %s--categories '%.100s' if the column is categories",
         file, name, (long long)column->texts.n, cells_text(&column->texts, cells, sizeof cells),
         point_hint(column, reading), name);
 }
