@@ -172,7 +172,7 @@ class TestTest(InferenceTest):
         self.assertEqual((timed["blocks"], timed["block_length"]), (10, 4))
         self.assertIn("40 count as independent", self.succeed(*grouped, "--groups", "who").stdout)
         self.refuse(2, ["--block needs --time"], *grouped, "--block", "4")
-        self.refuse(2, ["--time", "dates such as 2024-03-31, not 'p0'"], *grouped, "--time", "who")
+        self.refuse(2, ["--time", "dates such as 2024-03-31", "not 'p0'"], *grouped, "--time", "who")
         self.refuse(2, ["calibration needs independent rows"], *grouped, "--groups", "who", "--calibrate", "20")
 
     def test_pairs(self):
