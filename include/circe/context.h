@@ -56,6 +56,12 @@ CIRCE_API void circe_context_destroy(circe_context *context);
  * cancelled inside a call; the progress function stops one. */
 CIRCE_API int circe_context_threads(const circe_context *context);
 
+/* From now on, each call in this process runs on at most `most` threads, whatever the contexts have; 0: on as many as
+ * there are processors. Results do not change. circe_thread_limit returns the limit, at most the number of
+ * processors. */
+CIRCE_API void circe_set_thread_limit(int most);
+CIRCE_API int circe_thread_limit(void);
+
 /* The number of parts into which `total` items should be divided: 1 to the number of threads. `least` is the number of
  * items that take a thread about five microseconds; 1 means that each item takes at least that long. More parts would
  * only make the call slower. Use fewer if starting or finishing a part moves more than a few cache lines. */

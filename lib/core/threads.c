@@ -109,6 +109,7 @@ static struct {
 } pool = {.grow = PTHREAD_MUTEX_INITIALIZER, .may_grow = 1};
 
 static int processors;                    /* that this process may use; written once */
+static atomic_int thread_limit;           /* circe_set_thread_limit; 0: none */
 static _Thread_local bool inside = false; /* this thread is running a part */
 static _Thread_local int bracketed = 1;   /* threads of the innermost call or part that this thread is in */
 
@@ -380,9 +381,17 @@ int64_t circe_context_parts(const circe_context *context, int64_t total, int64_t
     return circe__count_parts(context->threads, total, least);
 }
 
+void circe_set_thread_limit(int most) { atomic_store(&thread_limit, most > 0 ? most : 0); }
+
+int circe_thread_limit(void) {
+    int most = atomic_load(&thread_limit), all = available_processors();
+    return most > 0 && most < all ? most : all;
+}
+
 /* How many helpers this many threads need at the moment. */
 static int helpers_allowed(int threads) {
-    return (int)circe__min(circe__usable_threads(threads), circe__runtimes_limit()) - 1;
+    return (int)circe__min(circe__min(circe__usable_threads(threads), circe_thread_limit()), circe__runtimes_limit()) -
+           1;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */

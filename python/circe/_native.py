@@ -16,7 +16,7 @@ from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_int64, c_size_t
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
-from . import _loading_checks, errors
+from . import _loading_checks, _threadpool, errors
 
 VERSION = (0, 2)  # major and minor of the headers that this file mirrors
 
@@ -252,6 +252,8 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_context_create": ("status", POINTER(ContextOptions), _out),
     "circe_context_destroy": (None, _handle),
     "circe_context_threads": (c_int, _handle),
+    "circe_set_thread_limit": (None, c_int),
+    "circe_thread_limit": (c_int,),
     "circe_workspace_create": ("status", _handle, _out),
     "circe_workspace_destroy": (None, _handle),
     # kernels
@@ -420,6 +422,7 @@ def _load() -> Library:
         wanted = ".".join(map(str, VERSION))
         raise errors.VersionError(f"{loaded.path} is libcirce {found}; this package was written for {wanted}. Install both "
                                   "from one source, or unset CIRCE_LIBRARY")
+    _threadpool.register()
     note = loaded.circe_blas_note()
     if note is not None:
         warnings.warn(note.decode(), RuntimeWarning, stacklevel=3)

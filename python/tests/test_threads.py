@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import json
 import multiprocessing
 import os
 import pickle
@@ -329,6 +330,36 @@ def test_threadpoolctl(two_threads):
     if len(os.sched_getaffinity(0)) > 1:
         assert free > 0.2  # half of the work, or less where other processes have the cores
         assert share_of_others(work) > 0.2  # and again after the limit
+
+
+LIMITED = """
+import sys; sys.path[:0] = {paths!r}
+import circe, json, numpy, test_threads, threadpoolctl
+circe.set_threads(2)
+x = numpy.random.default_rng(0).normal(size=(2000, 32))
+work = lambda: circe.hsic(x, x[:, :3], sigma2_x=1.0, sigma2_z=1.0).value
+shares, values = [], set()
+for limits in (None, 1, None, {{"circe": 1}}):
+    with threadpoolctl.threadpool_limits(limits):
+        shares.append(test_threads.share_of_others(work))
+        values.add(work())
+pools = [pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "circe"]
+print(json.dumps([shares, len(values), pools]))
+"""
+
+
+@needs_schedstat
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_threadpoolctl_where_the_environment_says_one():
+    """Then OpenMP and the BLAS have one thread before the limit as under it, and circe must be limited by itself."""
+    pytest.importorskip("threadpoolctl", minversion="3.2")
+    paths = [path for path in (str(Path(__file__).parent), *sys.path) if path]
+    result = run_python(LIMITED.format(paths=paths), OMP_NUM_THREADS="1")
+    (free, limited, again, own), values, pools = json.loads(result)
+    assert free > 0.2 and again > 0.2
+    assert limited < 0.05 and own < 0.05
+    assert values == 1
+    assert pools == [len(os.sched_getaffinity(0))]
 
 
 CODE = """
