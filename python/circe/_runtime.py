@@ -173,20 +173,20 @@ def threads_of(n: Optional[int]):
         yield
         return
     usual = context()
-    _local.context = Context(_number_of_threads(n), _generation)
+    _local.context = Context(_number_of_threads(n, "threads"), _generation)
     try:
         yield
     finally:
         _local.context = usual
 
 
-def _number_of_threads(n) -> int:
+def _number_of_threads(n, name: str) -> int:
     try:
         n = operator.index(n)
     except TypeError:
-        raise errors.DTypeError(f"n is {n!r}; it must be a whole number of threads") from None
+        raise errors.DTypeError(f"{name} is {n!r}; it must be a whole number of threads") from None
     if not 0 <= n <= 4096:
-        raise errors.ArgumentError(f"n is {n}; it must be 0 (all) to 4096")
+        raise errors.ArgumentError(f"{name} is {n}; it must be 0 (all) to 4096")
     return n
 
 
@@ -203,7 +203,7 @@ def set_threads(n: int) -> None:
     >>> set_threads(before)
     """
     global _threads, _generation
-    _threads = _number_of_threads(n)
+    _threads = _number_of_threads(n, "n")
     _generation = next(_count)  # not += 1, because several threads may run this
     changed()
 

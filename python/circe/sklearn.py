@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from numbers import Real
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 import numpy as np
@@ -188,11 +190,10 @@ class _InvariantNetwork(BaseEstimator):
         validation = self.validation
         if validation is None:
             validation = min(0.5, max(0.1, (_VALIDATION_ROWS + 0.5) / n))
-        left = n - round(n * validation) - (round(n * (self.holdout or 0.0)) if invariant else 0)
         options: Dict[str, Any] = {
             "regularizer": self.regularizer if invariant else "none", "gamma": self.gamma if invariant else None,
             "validation": validation, "test": 0, "baseline": "none" if invariant else None, "holdout": self.holdout,
-            "epochs": self.epochs, "batch": None if self.batch_size is None else max(1, min(self.batch_size, left - 1)),
+            "epochs": self.epochs, "batch": self._batch(n, validation, invariant),
             "lr": self.learning_rate, "weight_decay": self.weight_decay,
             "patience": self.patience, "seed": self._seed(), "net": self.net, "activation": self.activation,
             "init": self.init, "method": self.method, "device": self.device}
@@ -200,6 +201,13 @@ class _InvariantNetwork(BaseEstimator):
             options.update({name: getattr(self, name) for name in ("estimator", "sigma2_x", "normalize_x", "sigma2_y", "sigma2_z", "ridge",
                                                                   "sweep", "tolerance")})
         return options
+
+    def _batch(self, n: int, validation, invariant: bool):
+        """batch_size, or all rows that are left for training if they are fewer; what is no number is refused by circe.train."""
+        shares = [validation, (self.holdout or 0.0) if invariant else 0.0]
+        if not all(isinstance(value, Real) and math.isfinite(value) for value in (self.batch_size, *shares)):
+            return self.batch_size
+        return min(self.batch_size, max(1, n - 1 - sum(round(n * share) for share in shares)))
 
     def _seed(self) -> int:
         if isinstance(self.random_state, (int, np.integer)):

@@ -1,5 +1,6 @@
 """InvariantRegressor and InvariantClassifier: scikit-learn's own checks, invariance, types of columns, errors."""
 
+import math
 import os
 import pickle
 import subprocess
@@ -145,6 +146,10 @@ def test_a_thousand_rows_are_predicted_in_a_millisecond():
 
 @pytest.mark.parametrize("options, weights, text", [
     ({"learning_rate": -1}, None, "^learning_rate must be greater than 0"),
+    ({"batch_size": 0}, None, "^batch_size must be between 1 and 1000000, not 0"),
+    ({"batch_size": math.nan}, None, "^batch_size takes a whole number, not 'nan'"),
+    ({"validation": math.nan, "batch_size": 8}, None, "^validation: 'nan' is not a number"),
+    ({"threads": -1}, None, "^threads is -1; it must be 0"),
     ({"random_state": -1}, None, "^random_state must be between 0"),
     ({"weight_decay": -1}, None, "^weight_decay must be at least 0"),
     ({}, -1.0, "^sample_weight: column 'sample_weight0' contains -1 in row 0")])
