@@ -5,7 +5,7 @@
 #include "jobs/training.h"
 #include "report/chart.h"
 
-enum { MOST_SHOWN = 500, MOST_PANELS = 3, MOST_TEXTS = 6 };
+enum { MOST_SHOWN = 500, MOST_PANELS = 3, MOST_NAMES = 20 };
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -184,19 +184,10 @@ static void shown_column(const trained *t, int64_t col, int64_t n, double *out) 
         out[i] = column_value(&set->table, training_judged(set)->rows[i], col) + (text ? 0.6 * (out[i] - 0.5) : 0.0);
 }
 
-/* "sex (0: female, 1: male)" */
-static void label_column(const trained *t, int64_t col, char *out, size_t size) {
-    char *const *texts = column_categories(&t->set.table, col);
-    size_t used = (size_t)snprintf(out, size, "%s", column_name(&t->set.table, col));
-    for (int i = 0; texts != NULL && i < MOST_TEXTS && texts[i] != NULL && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%d: %s", i > 0 ? ", " : " (", i, texts[i]);
-    if (texts != NULL && used < size) snprintf(out + used, size - used, ")");
-}
-
 static void draw_residuals(training_page *p, int64_t n, double y[2][MOST_SHOWN]) {
     const trained *t = p->t;
     double x[MOST_SHOWN];
-    char label[512], shown[512], caption[1024];
+    char shown[512], caption[1024];
     const char *names[2] = {t->baseline != NULL ? "without the regulariser" : "the target itself",
                             "the trained prediction"};
     chart *c = chart_new();
@@ -207,8 +198,13 @@ static void draw_residuals(training_page *p, int64_t n, double y[2][MOST_SHOWN])
     for (int64_t k = 0; k < smaller(t->set.invariant.n, MOST_PANELS); k++) {
         int64_t col = t->set.invariant.cols[k];
         shown_column(t, col, n, x);
-        label_column(t, col, label, sizeof label);
-        report_panel *panel = chart_panel(c, column_name(&t->set.table, col), label, shown);
+        const char *name = column_name(&t->set.table, col);
+        report_panel *panel = chart_panel(c, name, name, shown);
+        int64_t n_names = column_n_categories(&t->set.table, col);
+        if (n_names <= MOST_NAMES) {
+            panel->x_names = (const char *const *)column_categories(&t->set.table, col);
+            panel->n_x_names = n_names;
+        }
         for (int who = 0; who < 2; who++) {
             report_series *s = chart_series(c, panel, REPORT_POINTS, 1 - who, names[who], n);
             for (int64_t i = 0; i < n; i++) chart_point(s, x[i], y[who][i]);

@@ -106,12 +106,20 @@ static void add_interval(cells *list, circe_training_estimate e) {
         cells_add_number(list, e.value);
 }
 
-/* A p-value as text, with the smallest possible one as a bound: "0.31", "< 1e-11". */
-static void add_p(cells *list, double p) {
+/* A p-value as text, with the smallest possible one as a bound: "0.31", "< 1e-11". `equals`: "= 0.31". */
+static const char *p_text(double p, bool equals, char *out, size_t size) {
     if (isnan(p))
-        cells_add(list, "%s", "–");
+        snprintf(out, size, "%s–", equals ? "= " : "");
+    else if (p < 1e-11)
+        snprintf(out, size, "< 1e-11");
     else
-        cells_add(list, p < 1e-11 ? "< 1e-11" : p < 0.001 ? "%.1e" : "%.2g", p);
+        snprintf(out, size, p < 0.001 ? "%s%.1e" : "%s%.2g", equals ? "= " : "", p);
+    return out;
+}
+
+static void add_p(cells *list, double p) {
+    char text[32];
+    cells_add(list, "%s", p_text(p, false, text, sizeof text));
 }
 
 static void add_score(cells *list, const char *name, const circe_training *r, const circe_training_score *s) {
@@ -165,13 +173,15 @@ static void say_comparison(training_page *p) {
     const circe_training *r = &p->t->result;
     const circe_training_estimate *d = &r->difference;
     if (r->baseline == NULL || r->invariant_to == NULL) return;
+    char before[32], after[32];
+    p_text(fmin(r->baseline_score.p_kci, r->baseline_score.p_gcm), true, before, sizeof before);
+    p_text(fmin(r->score.p_kci, r->score.p_gcm), true, after, sizeof after);
     report_text(p->page,
-                "The benefit of invariance: without the regulariser, %s (p = %.2g); with it, %s (p = %.2g). KPC is the "
+                "The benefit of invariance: without the regulariser, %s (p %s); with it, %s (p %s). KPC is the "
                 "share of the variation in the prediction, unexplained by %s, that %s explains. It is %.3g instead of "
                 "%.3g; chance alone gives about %.2g. The cost: the error is %.4g instead of %.4g, a difference of "
                 "%.3g (95 %% interval %.3g to %.3g).",
-                found_words(&r->baseline_score), fmin(r->baseline_score.p_kci, r->baseline_score.p_gcm),
-                found_words(&r->score), fmin(r->score.p_kci, r->score.p_gcm), r->given, r->invariant_to,
+                found_words(&r->baseline_score), before, found_words(&r->score), after, r->given, r->invariant_to,
                 r->score.kpc.value, r->baseline_score.kpc.value, r->score.kpc_chance, r->score.error.value,
                 r->baseline_score.error.value, d->value, d->lower, d->upper);
 }

@@ -80,16 +80,29 @@ static void include_heights(range *y, const report_panel *panel) {
     }
 }
 
-static void find_ranges(const report_figure *figure, const report_panel *panel, range *x, range *y) {
-    *x = (range){NAN, NAN, panel->log_x};
-    *y = (range){NAN, NAN, panel->log_y};
+static void include_widths(range *x, const report_panel *panel) {
     for (int64_t k = 0; k < panel->n_series; k++)
         for (int64_t i = 0; i < panel->series[k].n && panel->series[k].style != REPORT_HORIZONTAL; i++)
             include(x, panel->series[k].x[i]);
+}
+
+/* Within half a decade a logarithmic axis may have no number that is 1, 2 or 5 times a power of ten, and looks like a
+ * linear one. */
+static bool is_narrow(const range *r) { return r->log && r->high > r->low && r->high < 3.0 * r->low; }
+
+static void find_height(const report_figure *figure, const report_panel *panel, bool log, range *y) {
+    *y = (range){NAN, NAN, log};
     if (figure->same_y)
         for (int64_t p = 0; p < figure->n_panels; p++) include_heights(y, &figure->panels[p]);
     else
         include_heights(y, panel);
+    if (is_narrow(y)) find_height(figure, panel, false, y);
+}
+
+static void find_ranges(const report_figure *figure, const report_panel *panel, range *x, range *y) {
+    *x = (range){NAN, NAN, panel->log_x};
+    include_widths(x, panel);
+    find_height(figure, panel, panel->log_y, y);
     widen(x);
     widen(y);
     if (panel->n_x_names > 0) *x = (range){-0.5, (double)panel->n_x_names - 0.5, false};
@@ -237,13 +250,22 @@ static void put_names(FILE *out, const report_panel *panel) {
     fputs(")\n", out);
 }
 
-static void put_axis(FILE *out, char axis, const char *label, const range *r) {
+/* 1, 2 or 5 times a power of ten, with which about `wanted` numbers fit into the range. */
+static double round_step(const range *r, int wanted) {
+    double step = (r->high - r->low) / wanted, power = pow(10.0, floor(log10(step)));
+    return power * (step <= power ? 1.0 : step <= 2.0 * power ? 2.0 : step <= 5.0 * power ? 5.0 : 10.0);
+}
+
+/* gnuplot's own choice of numbers along a narrow panel writes 0.005, 0.01, 0.015, ... over each other. */
+static void put_axis(FILE *out, char axis, const char *label, const range *r, bool narrow) {
     fprintf(out, "set %clabel ", axis);
     put_quoted(out, label);
     fprintf(out, "\n%s logscale %c\n", r->log ? "set" : "unset", axis);
     fprintf(out, "set %crange [%.9g:%.9g]\n", axis, r->low, r->high);
     if (r->log)
         put_log_tics(out, axis, r);
+    else if (narrow)
+        fprintf(out, "set %ctics norotate %.6g\n", axis, round_step(r, 4));
     else
         fprintf(out, "set %ctics norotate autofreq\n", axis);
 }
@@ -259,9 +281,9 @@ static void put_panel(FILE *out, const report_figure *figure, const report_panel
     fputs("set title ", out);
     put_quoted(out, panel->title);
     fputc('\n', out);
-    put_axis(out, 'x', panel->x_label, &x);
+    put_axis(out, 'x', panel->x_label, &x, figure->n_panels > 2);
     if (panel->n_x_names > 0) put_names(out, panel);
-    put_axis(out, 'y', panel->y_label, &y);
+    put_axis(out, 'y', panel->y_label, &y, false);
     fputs("plot ", out);
     for (int64_t k = 0; k < panel->n_series; k++) { /* in the order of report__plot */
         const report_series *s = &panel->series[k];

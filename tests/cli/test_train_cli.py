@@ -477,6 +477,14 @@ class GammaTest(TrainTest):
 
 
 class ReportTest(TrainTest):
+    def test_categories_are_named_along_the_axis(self):
+        """As codes with a legend below, the legend of six groups was wider than the figure."""
+        self.succeed("train", "--data", "table.csv", "--features", "a,y", "--target", "label", "--invariant-to", "group",
+                     "--gamma", "1", "-o", "groups.safetensors", "--report", "groups", *SMALL)
+        script = (self.path / "groups" / "residuals.gp").read_text()
+        self.assertRegex(script, r"set xtics norotate \('(high|low)' 0, '(high|low)' 1\)")
+        self.assertIn("set xlabel 'group'", script)
+
     def test_folder(self):
         self.succeed(*self.train_args("rep.safetensors"), "--report", "out")
         folder = self.path / "out"
