@@ -120,13 +120,15 @@ static void show_notion(audit_page *w, int64_t k) {
     }
     OWNED char *rule = deciding_rule(r), *question = question_of(r, f);
     const char *given = audit_question_of(r, f)->given;
+    OWNED char *adjusted = r->n_attributes == 1
+                               ? small_format("with one attribute, `adjusted` is the p-value itself")
+                               : small_format("`adjusted` is the p-value after Holm's correction across the %" PRId64
+                                              " attributes of a prediction",
+                                              r->n_attributes);
     OWNED char *caption = small_format(
-        "The question: %s The decision comes from %s at level %g; `adjusted` is the p-value after Holm's correction "
-        "across the %" PRId64
-        " attribute%s of a prediction. KPC above chance is the share of the variation in %s that the attribute "
-        "explains, "
-        "minus what it would explain by chance alone.",
-        question, rule, r->alpha, r->n_attributes, r->n_attributes == 1 ? "" : "s",
+        "The question: %s The decision comes from %s at level %g; %s. KPC above chance is the share of the variation "
+        "in %s that the attribute explains, minus what it would explain by chance alone.",
+        question, rule, r->alpha, adjusted,
         given[0] == '\0'                         ? "the prediction"
         : f->notion == CIRCE_NOTION_SUFFICIENCY  ? "the outcome, unexplained by the prediction,"
         : f->notion == CIRCE_NOTION_INDEPENDENCE ? "the prediction, unexplained by the given columns,"
