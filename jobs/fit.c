@@ -100,6 +100,7 @@ static circe_status fit_and_save(fit_job *j) {
     const input *const group[] = {&j->y, &j->z};
     circe_fit_result *r = j->result;
     sentinels_note(group, 2, &j->warnings);
+    fitting_note_unused(&circe_fit_schema, j->options, &j->warnings);
     circe_status status = fitting_run(j->context, &j->fitting, &j->y, &j->z, false, &j->warnings, &r->cme);
     if (status == CIRCE_OK) status = job_progress(j->watch, 1, "fitted");
     status = ranks_agree(status);

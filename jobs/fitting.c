@@ -95,6 +95,15 @@ const char *fitting_option_given(const circe_schema *schema, const void *job) {
     return NULL;
 }
 
+void fitting_note_unused(const circe_schema *schema, const void *job, notes *warnings) {
+    static const char *const of_rff[] = {"rff-features", "rff-batch", "rff-every"};
+    char text[40];
+    if (strcmp(circe_options_text(schema, job, "method", text, sizeof text), "rff") == 0) return;
+    for (size_t i = 0; i < sizeof of_rff / sizeof of_rff[0]; i++)
+        if (circe_options_given(schema, job, of_rff[i]))
+            notes_add(warnings, "--%s was ignored: it is for --method rff", of_rff[i]);
+}
+
 /* ---- fits -------------------------------------------------------------------------------------------------------- */
 
 void fitting_note_constant(const input *in, notes *warnings) {

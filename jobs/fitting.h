@@ -19,6 +19,8 @@ void fitting_close(fitting_options *options);
 
 /* The options that only a fit uses and that contradict a finished model: the first one given, or NULL. */
 const char *fitting_option_given(const circe_schema *schema, const void *job);
+/* Options that the method has no use for. */
+void fitting_note_unused(const circe_schema *schema, const void *job, notes *warnings);
 
 /* Fits on y and z with the kernels of the options. If there are several ranks, all of them take part; rank 0 gets the
  * model, the others NULL. `linear_z` fits the mean of z itself instead, by a linear kernel. Adds to `warnings` what the

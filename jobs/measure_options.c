@@ -233,6 +233,7 @@ static void note_mean(measure_job *j) {
 }
 
 void measure_job_note_unused(measure_job *job) {
+    if (job->uses & CIRCE_USES_REGRESSION) fitting_note_unused(&circe_measure_job_schema, job->options, &job->warnings);
     if (job->what == NULL) return; /* somebody uses it */
     const char *name = measure_name(job->what);
     if (measure_n_forms(job->what) == 0 && job->options->estimator != NULL)

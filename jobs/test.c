@@ -154,6 +154,8 @@ static void note_unused(test_job *j) {
     for (size_t i = 0; j->what != NULL && i < sizeof served / sizeof served[0]; i++)
         if (given(j, served[i].name) && !(j->what->uses & served[i].use))
             notes_add(&j->warnings, "--%s was ignored: %s %s", served[i].name, j->what->name, served[i].why);
+    if (given(j, "imputations") && strcmp(j->options->missing, "impute") != 0)
+        notes_add(&j->warnings, "--imputations was ignored: it is for --missing impute");
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */

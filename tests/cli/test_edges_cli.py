@@ -157,6 +157,12 @@ class OptionsTest(CliTest):
             with self.subTest(option=option):
                 out = self.as_json(*arguments)
                 self.assertEqual([option in text for text in out["warnings"]].count(True), 1, out["warnings"])
+        for option, arguments in (("--rff-every", ["measure", "circe", *self.variables]), ("--rff-batch", ["fit", *self.variables[:2],
+                                  "--y", "y", "--z", "z", "-o", "f.safetensors"]), ("--imputations", ["test", "gcm", *self.variables])):
+            out = self.as_json(*arguments, option, "5")
+            self.assertEqual([text.partition(":")[0] for text in out["warnings"] if "ignored" in text], [option + " was ignored"])
+        out = self.as_json("measure", "circe", *self.variables, "--method", "rff", "--rff-every", "5")
+        self.assertFalse(any("ignored" in text for text in out["warnings"]))
         self.succeed(*self.train)
         result = self.succeed("predict", "--model", "t.safetensors", "--data", "t.csv", "--labels", "u.csv", "-o", "p.csv")
         self.assertIn("--labels was ignored: it needs --images", result.stderr)
