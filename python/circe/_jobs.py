@@ -94,7 +94,11 @@ class Job:
         if self.watch.failure is not None:
             raise self.watch.failure
         if status:
-            raise self.schema.fail(status)
+            failure = self.schema.fail(status)
+            for name, error in self.table.unread.items() if self.table is not None else ():
+                if f"no column '{name}'" in str(failure):
+                    raise error
+            raise failure
 
 
 _schemas: Dict[str, Schema] = {}

@@ -134,7 +134,7 @@ class Schema:
 
     def fail(self, status: int) -> errors.CirceError:
         """The exception of a status, with this thread's text."""
-        text = _native.library().circe_last_error().decode(errors="replace")
+        text = _native.library().circe_last_error().decode(errors="replace").partition("\nusage: circe ")[0]  # of the command
         return errors.BY_STATUS.get(status, errors.CirceError)(self.spelled(text))
 
 

@@ -17,7 +17,8 @@ from . import _arrays, _columns, _native, _runtime, errors
 
 
 class Table:
-    """A circe_table. `names` of its columns in order; `arrays`: names of arrays of several columns, with the columns' names."""
+    """A circe_table. `names` of its columns in order; `arrays`: names of arrays of several columns, with the columns' names;
+    `unread`: why named columns, such as dates, are not there. Nobody may want them."""
 
     def __init__(self, data):
         columns = list(_columns_of(data))
@@ -27,11 +28,17 @@ class Table:
             raise errors.ShapeError("data has no column")
         self.arrays: Dict[str, List[str]] = {}
         self.names: List[str] = []
+        self.unread: Dict[str, errors.DTypeError] = {}
         self.rows = len(columns[0][1])
         self._handle = _runtime.make("circe_table_create", "circe_table_free", self.rows, library=_native.jobs())
         self.pointer = self._handle.pointer
         for name, values in columns:
-            self._add(str(name), values)
+            try:
+                self._add(str(name), values)
+            except errors.DTypeError as error:
+                if not isinstance(name, str):  # a column that is meant by its place
+                    raise
+                self.unread[name] = error
 
     def _add(self, name: str, values) -> None:
         if len(values) != self.rows:

@@ -207,6 +207,23 @@ def test_one_bad_cell():
         circe.audit({**TABLE, "e": [*map(str, E[:-1].tolist()), "5%"]}, **AUDIT)
 
 
+def test_columns_that_nobody_asks_for_may_hold_anything(trained):
+    """Dates of a frame, of which a job may use the rest, as it does of a .csv."""
+    strange = {"when": np.datetime64("2024-03-31") + np.arange(N), "thing": [object()] * N}
+    tables = [{**TABLE, **strange}]
+    tables.append(pytest.importorskip("pandas").DataFrame(tables[0]))
+    for table in tables:
+        assert circe.train(table, **TRAIN).error == trained.error
+        assert circe.audit(table, **AUDIT).findings[0].p_value == circe.audit(TABLE, **AUDIT).findings[0].p_value
+        for name, text in (("when", "column 'when' contains"), ("thing", "column 'thing' contains object"), ("wen", "no column 'wen'")):
+            with pytest.raises(circe.CirceError, match=text):
+                circe.train(table, **{**TRAIN, "features": ["x", name]})
+            with pytest.raises(circe.CirceError, match=text):
+                circe.audit(table, **{**AUDIT, "sensitive": name})
+    with pytest.raises(circe.DTypeError, match="column '1' contains object"):  # columns by place
+        circe.train(np.array([TABLE["x"], [object()] * N, TABLE["y"]], dtype=object).T, features=[0], target=2, regularizer="none")
+
+
 @pytest.mark.parametrize("data, text", [
     ({}, "no column"), ({"x": [1.0, 2.0], "y": [1.0]}, "column 'y' has 1 rows and 'x' has 2"), ({"x": 3}, "'x' is of type int"),
     ({"x": [object()]}, "contains object in row 0"), (np.zeros(3), "array of 1 dimensions"),
