@@ -257,7 +257,7 @@ class Trains(mpi_support.Case):
         self.assertIn("/proc/self", self.said(err)[0])
 
     def test_more_ranks_than_rows_of_a_batch(self):
-        _, err = self.train(4, "m", "--batch", "3", expect=2)
+        _, err = self.train(4, "m", "--batch", "3", "--estimator", "biased", expect=2)
         self.assertEqual(len(self.said(err)), 1, err)
         self.assertIn("a batch of 3 rows cannot be divided among 4 ranks", err)
 
