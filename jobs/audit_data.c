@@ -15,6 +15,7 @@
 #include "jobs/audit_roles.h"
 #include "jobs/columns.h"
 #include "jobs/predictor.h"
+#include "jobs/relations.h"
 #include "jobs/sentinels.h"
 
 enum { FEW_ROWS = 200, MOST_CATEGORIES = 40 };
@@ -488,6 +489,38 @@ static circe_status open_source(const circe_table *table, bool joint, source *fr
     return status == CIRCE_OK ? read_table(table, from, r) : status;
 }
 
+static int64_t place(const source *from, const char *name) {
+    return from->table.first[name_list_find(&from->names.all, name)];
+}
+
+/* An attribute that what is given determines cannot matter once that is known, whatever the prediction does: the
+ * report would find nothing, and say so of the attribute. */
+static void note_determined(audit_run *run, const source *from, circe_audit_notion notion) {
+    const audit_roles *names = &from->names;
+    const bool separation = notion == CIRCE_NOTION_SEPARATION;
+    const char *who = !separation          ? "--given determines"
+                      : names->given.n > 0 ? "the target and --given determine"
+                                           : "the target determines";
+    OWNED int64_t *given = small_alloc((size_t)(names->given.n + 1) * sizeof *given);
+    OWNED_BY(relations_free) relations known = {0};
+    int64_t n = 0;
+    for (int64_t i = 0; i < names->given.n; i++) given[n++] = place(from, names->given.names[i]);
+    if (separation) given[n++] = place(from, names->target);
+    if (n == 0 || !relations_make(&from->table, given, n, &known)) return;
+    for (int64_t i = 0; i < names->sensitive.n; i++) {
+        bool determined = true;
+        for (int64_t k = names->first[i]; k < names->first[i + 1]; k++)
+            determined = determined && relations_determine(&from->table, &known, place(from, names->parts.names[k]));
+        if (determined)
+            notes_add(
+                &run->warnings,
+                "%s the attribute '%s' in every row: once that is known, no prediction can depend on it, and that "
+                "none is found to do so says nothing%s",
+                who, names->sensitive.names[i],
+                separation ? "; --notion independence does not condition on the target" : "");
+    }
+}
+
 static circe_status read_source(audit_run *run, const circe_table *table, const audit_model *made) {
     source from = {.options = run->options, .made = made, .owner = audit_owner(run->r)};
     circe_status status = open_source(table, false, &from, run->r);
@@ -500,6 +533,8 @@ static circe_status read_source(audit_run *run, const circe_table *table, const 
         const input *const group[] = {&from.table.in};
         describe_columns(&from, run->r);
         note_rows(run);
+        for (int64_t k = 0; k < run->r->n_notions; k++)
+            if (run->r->notions[k] != CIRCE_NOTION_SUFFICIENCY) note_determined(run, &from, run->r->notions[k]);
         sentinels_note(group, 1, &run->warnings);
     }
     source_free(&from);

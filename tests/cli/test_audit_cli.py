@@ -479,6 +479,30 @@ def adjusted_gap(rows, value, attribute="group", level=lambda r: 0, cell=lambda 
     return total / weight
 
 
+class DeterminedTest(AuditTest):
+    """An attribute that follows from the outcome: nothing can be found, and the report would praise the prediction."""
+
+    def warnings(self, sensitive, *options):
+        rows = people(300, 0.4, 3)
+        for i, r in enumerate(rows):
+            r.update(copy=r["y"], finer="%d%d" % (r["y"], i % 2), coin=i % 2, other=["x", "y"][i * i % 7 % 2])
+        return [text for text in self.audit(rows, "score", "y", sensitive, *options)["warnings"] if "in every row" in text]
+
+    def test_the_target_determines_the_attribute(self):
+        for sensitive in ("copy", "word", "copy+word"):
+            (text,) = self.warnings(sensitive)
+            self.assertIn(f"the target determines the attribute '{sensitive}' in every row", text)
+        (text,) = self.warnings("finer", "--given", "coin", "--categories", "finer")
+        self.assertIn("the target and --given determine the attribute 'finer'", text)
+        (text,) = self.warnings("other,coin", "--given", "copy,finer", "--notion", "independence", "--categories", "finer")
+        self.assertIn("--given determines the attribute 'coin'", text)
+
+    def test_other_attributes(self):
+        for sensitive, options in (("group,finer,coin", ()), ("copy", ("--notion", "independence")),
+                                   ("copy", ("--notion", "sufficiency")), ("group+word", ())):
+            self.assertEqual(self.warnings(sensitive, *options), [])
+
+
 class NotionTest(AuditTest):
     def decisions(self, rows, *options):
         found = self.audit(rows, "score", "y", "group", "--notion", "all", *options)
