@@ -7,6 +7,7 @@
  *                        pair.c         left (n, p) and right (n, q): what is tested against what
  *                        wild.c, moments.c, distribution.c   the null
  *                        checks.c       are the regressions good enough
+ *                        near.c         are residuals of near rows alike
  *                        strata.c       permutations within equal y
  *                        verdict.c      the trust and the verdict, in words
  *                        rows.c         operations on tables, in the host's memory or a device's
@@ -350,7 +351,8 @@ circe_status circe__rows_divide(const circe__regressor *regressor, circe__table 
 typedef struct circe__pair {
     int64_t n, p, q;
     circe__table left, right, noise;
-    double scale; /* the statistic as reported is |.|^2 times this */
+    circe__table noise_x; /* the same of what the left side's regression was chosen by; empty: none, or not checked */
+    double scale;         /* the statistic as reported is |.|^2 times this */
 } circe__pair;
 
 typedef struct circe__pair_plan {
@@ -497,6 +499,13 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
 circe_status circe__check_misfit(const circe__data *data, const circe__regressor sides[2],
                                  const circe__table *const targets[2], const circe__table *const noise[2],
                                  circe_test_result *result);
+
+/* near.c: raises result->misfit of a rejection to what near rows show, by the noise of each side; [0] NULL: only z is
+ * regressed. */
+circe_status circe__check_near(const circe__data *data, const circe__regressor sides[2],
+                               const circe__table *const noises[2], circe_test_result *result);
+circe_status circe__check_near_pair(const circe__data *data, const circe__regressions *made, const circe__pair *pair,
+                                    circe_test_result *result);
 
 /* result->effective_rows; `columns`: the sides are columns themselves, not features of kernels. */
 circe_status circe__check_rows(const circe__data *data, const circe__pair *pair, bool columns,

@@ -460,6 +460,8 @@ static circe_status check_some(const layout *l, const maps *m, circe_test_result
     int64_t n = circe__min(data->n, CHECKED_ROWS), *index = circe__alloc(data->context, n, sizeof *index);
     circe__data part = {0};
     circe__table residual[2] = {{0}};
+    circe__spectrum none[2];
+    circe__regressor mean[2] = {{0}};
     circe__views views = {.index = NULL};
     circe_test_regression *info[2] = {&result->x, &result->z};
     circe_status status = index == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
@@ -470,15 +472,17 @@ static circe_status check_some(const layout *l, const maps *m, circe_test_result
     }
     if (status == CIRCE_OK) status = residuals_of(l, m, &part, residual);
     for (int side = 0; status == CIRCE_OK && side < 2; side++) {
-        circe__spectrum none = {.n = n, .sight = {CIRCE__KERNEL, side, info[side]->sigma2_multiple, 0, 0.0}};
-        circe__regressor mean = {0};
+        none[side] = (circe__spectrum){.n = n, .sight = {CIRCE__KERNEL, side, info[side]->sigma2_multiple, 0, 0.0}};
         circe__table *r = &residual[side];
         circe__weigh(&part, r);
-        status = circe__regressor_set(&part, &none, 1.0, &mean);
-        if (status == CIRCE_OK) status = circe__check_residual(&part, &mean, r, r, &views);
-        if (status == CIRCE_OK) info[side]->check_p = mean.info.check_p;
-        circe__free(data->context, mean.leverage);
+        status = circe__regressor_set(&part, &none[side], 1.0, &mean[side]);
+        if (status == CIRCE_OK) status = circe__check_residual(&part, &mean[side], r, r, &views);
+        if (status == CIRCE_OK) info[side]->check_p = mean[side].info.check_p;
     }
+    const circe__table *noises[2] = {&residual[0], &residual[1]};
+    if (status == CIRCE_OK) status = circe__check_near(&part, mean, noises, result);
+    circe__free(data->context, mean[0].leverage);
+    circe__free(data->context, mean[1].leverage);
     circe__free(data->context, index);
     circe__views_free(data->context, &views);
     circe__table_free(data->context, &residual[0]);

@@ -1,5 +1,5 @@
 /* Rows in random order among rows of equal y: against the exact distribution of a table of counts, levels where classes
- * are rare, and what is refused. What rows of equal y object to. */
+ * are rare, and what is refused. What rows of equal and of like y object to. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -293,10 +293,48 @@ static void rows_of_equal_y_confirm_dependence(void **state) {
         fail_msg("rcot: %d of 6 rejected, %d objected to", many.rejected, many.objected);
 }
 
+/* The value of the nearest of 15 places, which are others in every set, as are x and z. */
+static double of_region(const double *y, int which, uint64_t set) {
+    enum { REGIONS = 15, DIM = 3 };
+    double places[DIM * REGIONS], values[2 * REGIONS], least = HUGE_VAL, value = 0.0;
+    circe_random_uniform((circe_random){set, 5}, 0, DIM * REGIONS, places);
+    circe_random_normal((circe_random){set, 6}, 0, 2 * REGIONS, values);
+    for (int r = 0; r < REGIONS; r++) {
+        double square = 0.0;
+        for (int c = 0; c < DIM; c++) square += (y[c] - places[DIM * r + c]) * (y[c] - places[DIM * r + c]);
+        if (square >= least) continue;
+        least = square;
+        value = values[2 * r + which];
+    }
+    return value;
+}
+
+static double of_waves(const double *y, int which, uint64_t set) {
+    (void)set;
+    return which == 0 ? sin(6.0 * y[0]) + y[1] : cos(5.0 * y[1]) - y[0];
+}
+
+/* Jumps across planes in any direction: most are rejected, and 24 sets have one or two without an objection by chance,
+ * as many as a level of .05. Smooth functions with dependence are left alone: of 24 rejections an objection to 1 in 25
+ * makes more than 4 with a chance of .003. */
+static void near_rows_object_to_regions(void **state) {
+    (void)state;
+    enum { SETS = 24, MOST = 4 };
+    const circe_test_method methods[] = {CIRCE_TEST_KCI, CIRCE_TEST_RCOT};
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        answers null = judge(methods[m], SETS, 1000, 3, 0, 0.0, of_region);
+        answers smooth = judge(methods[m], SETS, 500, 2, 0, 0.5, of_waves);
+        if (null.rejected - null.objected > MOST || smooth.objected > MOST || smooth.rejected < SETS - 2)
+            fail_msg("method %d: regions %d rejected, %d objected to; smooth %d and %d", (int)methods[m], null.rejected,
+                     null.objected, smooth.rejected, smooth.objected);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_equal_y_object_to_what_jumps_from_day_to_day),
         cmocka_unit_test(rows_of_equal_y_confirm_dependence),
+        cmocka_unit_test(near_rows_object_to_regions),
         cmocka_unit_test(counts_are_exact),
         cmocka_unit_test(rare_classes_hold_the_level),
         cmocka_unit_test(rejections_of_rare_classes_without_permutations_are_doubtful),
