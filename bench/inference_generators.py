@@ -317,6 +317,48 @@ null("two modes of noise", 300, kept=True)(
 null("y capped, ties at the end", 400, kept=True)(
     common(np.sqrt, lambda rng, n: np.minimum(np.exp(normal(rng, n)), 2.0), 0.1, 0.1))
 
+# ---- kept aside, third set: jumps in any direction --------------------------------------------------------------------------
+
+
+def nearest(y, places):
+    """The place that is nearest to each row."""
+    return ((y[:, None, :] - places[None]) ** 2).sum(2).argmin(1)
+
+
+def regions(rng, n, count, dim=2, noise=0.5, shared=False):
+    """Regions of a map, or of a space, each with a mean of its own for x and for z."""
+    y = rng.random((n, dim))
+    region, mean = nearest(y, rng.random((count, dim))), rng.standard_normal((2, count))
+    return mean[0][region] + noise * rng.standard_normal(n), y, mean[0 if shared else 1][region] + noise * rng.standard_normal(n)
+
+
+def half_spaces(rng, n, count, dim, noise=0.5):
+    """Sums of jumps across random planes."""
+    y, planes = normal(rng, n, dim), normal(rng, dim, count)
+    side = y @ (planes / np.linalg.norm(planes, axis=0)) > rng.uniform(-1, 1, count)
+    mean = side @ rng.standard_normal((count, 2))
+    return mean[:, 0] + noise * rng.standard_normal(n), y, mean[:, 1] + noise * rng.standard_normal(n)
+
+
+def index_steps(rng, n, count, dim, noise=0.4):
+    """Steps along one direction of y."""
+    y, direction = normal(rng, n, dim), normal(rng, dim)
+    step = np.clip((y @ direction / np.linalg.norm(direction) + 2) / 4 * count, 0, count - 1).astype(int)[:, 0]
+    mean = rng.standard_normal((2, count))
+    return mean[0][step] + noise * rng.standard_normal(n), y, mean[1][step] + noise * rng.standard_normal(n)
+
+
+null("15 regions of a map", 1000)(lambda rng, n: regions(rng, n, 15))
+null("8 regions, the same means", 1000)(lambda rng, n: regions(rng, n, 8, shared=True))
+null("40 regions of a map, n = 2,000", 2000, kept=True)(lambda rng, n: regions(rng, n, 40))
+null("12 regions in 4-D", 1000, kept=True)(lambda rng, n: regions(rng, n, 12, 4))
+null("10 planes in 3-D", 1000, kept=True)(lambda rng, n: half_spaces(rng, n, 10, 3))
+null("12 steps of an index, 4-D", 1000, kept=True)(lambda rng, n: index_steps(rng, n, 12, 4))
+HOLIDAYS = [0, 1, 120, 121, 200, 201, 202, 203, 358, 359, 360]
+null("holidays of a date", 700, kept=True)(
+    common(lambda y: np.sin(2 * np.pi * y / 365) + 2 * np.isin(y % 365, HOLIDAYS),
+           lambda rng, n: rng.integers(730, size=(n, 1)).astype(float), 0.5, 0.5))
+
 # ---- alternatives -------------------------------------------------------------------------------------------------------
 
 

@@ -165,6 +165,8 @@ circe_status circe__test_circe(const circe__data *data, circe_test_result *resul
     pair.scale = 1.0 / (n * (n - 1.0));
     circe_test_null null = data->options.null == CIRCE_NULL_AUTO ? CIRCE_NULL_WILD : data->options.null;
     status = circe__pair_test(data, &pair, null, result);
+    if (status == CIRCE_OK && data->options.mean != CIRCE_MEAN_SPLIT)
+        status = circe__check_near_pair(data, &regressions, &pair, result);
     circe__pair_free(data->context, &pair);
     circe__regressions_free(data->context, &regressions);
     return status;

@@ -29,6 +29,15 @@ static double gamma_series(double a, double x) {
     return exp(a * log(x) - x - lgamma(a + 1.0)) * sum;
 }
 
+double circe__normal_quantile(double p) {
+    double low = -9.0, high = 9.0;
+    for (int step = 0; step < 60; step++) {
+        double middle = 0.5 * (low + high);
+        *(circe__normal_tail(middle) > p ? &low : &high) = middle;
+    }
+    return 0.5 * (low + high);
+}
+
 /* Q(a, x) = x^a e^-x / Gamma(a) / (x + 1 - a - 1(1-a) / (x + 3 - a - ...)) */
 static double gamma_fraction(double a, double x) {
     const double tiny = 1e-300;

@@ -88,6 +88,7 @@ circe_status circe__test_gcm(const circe__data *data, circe_test_result *result)
     }
     if (status == CIRCE_OK && result->null != CIRCE_NULL_PERMUTATION)
         status = circe__permute_residuals(data, &pair, true, result);
+    if (status == CIRCE_OK) status = circe__check_near_pair(data, &regressions, &pair, result);
 
 done:
     circe__free(context, T);

@@ -149,22 +149,12 @@ static void fill(const sheet *s, uint64_t seed, int64_t k, const int64_t *donors
     }
 }
 
-/* z with P(N > z) = p, by bisection: some tens of steps, once per data set. */
-static double upper_quantile(double p) {
-    double low = -9.0, high = 9.0;
-    for (int step = 0; step < 60; step++) {
-        double middle = 0.5 * (low + high);
-        *(circe__normal_tail(middle) > p ? &low : &high) = middle;
-    }
-    return 0.5 * (low + high);
-}
-
 /* Rubin's rules on normal scores. */
 static double pooled(const double *p, int64_t m) {
     double mean = 0.0, between = 0.0;
-    for (int64_t k = 0; k < m; k++) mean += upper_quantile(p[k]) / (double)m;
+    for (int64_t k = 0; k < m; k++) mean += circe__normal_quantile(p[k]) / (double)m;
     for (int64_t k = 0; k < m; k++) {
-        double d = upper_quantile(p[k]) - mean;
+        double d = circe__normal_quantile(p[k]) - mean;
         between += d * d / (double)(m - 1);
     }
     return circe__clip_p(circe__normal_tail(mean / sqrt(1.0 + (1.0 + 1.0 / (double)m) * between)));

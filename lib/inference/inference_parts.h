@@ -7,6 +7,8 @@
  *                        pair.c         left (n, p) and right (n, q): what is tested against what
  *                        wild.c, moments.c, distribution.c   the null
  *                        checks.c       are the regressions good enough
+ *                        near.c         are residuals of near rows alike
+ *                        strata.c       permutations within equal y
  *                        verdict.c      the trust and the verdict, in words
  *                        rows.c         operations on tables, in the host's memory or a device's
  * One file per method puts these together. Rows are multiplied by the root of their weight before anything else, so
@@ -349,7 +351,8 @@ circe_status circe__rows_divide(const circe__regressor *regressor, circe__table 
 typedef struct circe__pair {
     int64_t n, p, q;
     circe__table left, right, noise;
-    double scale; /* the statistic as reported is |.|^2 times this */
+    circe__table noise_x; /* the same of what the left side's regression was chosen by; empty: none, or not checked */
+    double scale;         /* the statistic as reported is |.|^2 times this */
 } circe__pair;
 
 typedef struct circe__pair_plan {
@@ -432,6 +435,22 @@ void circe__count_classes(const circe__data *data, circe_test_result *result);
 circe_status circe__permute_residuals(const circe__data *data, const circe__pair *pair, bool largest,
                                       circe_test_result *result);
 
+/* The tested rows, value of y by value: rows[start[v]..start[v + 1]) have the v-th of k. */
+typedef struct circe__strata {
+    int64_t k, *rows, *start;
+} circe__strata;
+void circe__strata_free(const circe_context *context, circe__strata *s);
+
+/* Rows of equal y; k = 0 if less than three tenths of the rows' degrees of freedom lie within. */
+circe_status circe__equal_rows(const circe__data *data, circe__strata *s);
+static inline double circe__share_within(const circe__strata *s, int64_t n) { return 1.0 - (double)s->k / (double)n; }
+
+/* Whether a rejection is to be compared with what rows of equal y show: result->within_p. And that, by the pair's left
+ * side and its noise. */
+bool circe__looks_within(const circe__data *data, const circe_test_result *result);
+circe_status circe__compare_within(const circe__data *data, const circe__pair *pair, bool largest,
+                                   circe_test_result *result);
+
 /* Whether all columns have a delta kernel, or column c of `dim` has (checks.c). */
 bool circe__only_categories(const circe__variable *v);
 bool circe__is_category(const circe_kernel *kernel, int64_t dim, int64_t c);
@@ -454,6 +473,7 @@ circe_status circe__null_weights(const circe__data *data, const circe__pair *pai
 
 double circe__gamma_tail(double shape, double x);                        /* Gamma(shape, x) / Gamma(shape) */
 double circe__normal_tail(double x);                                     /* P(N > x) */
+double circe__normal_quantile(double p);                                 /* z with P(N > z) = p, by bisection */
 double circe__weighted_tail(const double *weights, int64_t n, double x); /* P(sum w chi2_1 > x) */
 double circe__moment_tail(double mean, double variance, double x);       /* of the gamma with these moments */
 double circe__clip_p(double p);
@@ -479,6 +499,13 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
 circe_status circe__check_misfit(const circe__data *data, const circe__regressor sides[2],
                                  const circe__table *const targets[2], const circe__table *const noise[2],
                                  circe_test_result *result);
+
+/* near.c: raises result->misfit of a rejection to what near rows show, by the noise of each side; [0] NULL: only z is
+ * regressed. */
+circe_status circe__check_near(const circe__data *data, const circe__regressor sides[2],
+                               const circe__table *const noises[2], circe_test_result *result);
+circe_status circe__check_near_pair(const circe__data *data, const circe__regressions *made, const circe__pair *pair,
+                                    circe_test_result *result);
 
 /* result->effective_rows; `columns`: the sides are columns themselves, not features of kernels. */
 circe_status circe__check_rows(const circe__data *data, const circe__pair *pair, bool columns,

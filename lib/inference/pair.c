@@ -37,6 +37,7 @@ void circe__pair_free(const circe_context *context, circe__pair *pair) {
     circe__table_free(context, &pair->left);
     circe__table_free(context, &pair->right);
     circe__table_free(context, &pair->noise);
+    circe__table_free(context, &pair->noise_x);
 }
 
 circe_status circe__pair_statistic(const circe__data *data, const circe__pair *pair, double *value) {
@@ -379,7 +380,7 @@ circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *p
         status = circe__check_sides(data, plan->regress_x ? &target : NULL, &noise, regressions, pair, result);
     if (status == CIRCE_OK && data->n > MANY_ROWS && !plan->columns) status = compress_sides(data, pair, result);
     circe__table_free(data->context, &target);
-    circe__table_free(data->context, &noise);
+    pair->noise_x = noise;
     if (status != CIRCE_OK) {
         circe__pair_free(data->context, pair);
         circe__regressions_free(data->context, regressions);

@@ -72,8 +72,14 @@ static circe_status predict(const circe__data *joint, const circe__table *x, con
     return status;
 }
 
+/* Per column of x: the means over the halves of T and of what rows of equal y show in its place (strata.c), NaN if that
+ * is not compared. */
+typedef struct scores {
+    double T[MOST_COLUMNS], within[MOST_COLUMNS];
+} scores;
+
 /* T of every column of x on the test half: GCM against its own prediction. */
-static circe_status half_scores(const circe__data *data, const circe__table *f, const circe__fold *fold, double *T,
+static circe_status half_scores(const circe__data *data, const circe__table *f, const circe__fold *fold, scores *found,
                                 circe_test_result *result) {
     circe__data part = {0};
     circe_kernel *linear = NULL; /* columns as they are */
@@ -93,10 +99,12 @@ static circe_status half_scores(const circe__data *data, const circe__table *f, 
         }
         one.x = (circe__variable){.dim = 1, .points = points, .kernel = linear};
         one.z = (circe__variable){.dim = 1, .points = points + fold->n_test, .kernel = linear};
-        one.options.method = CIRCE_TEST_GCM;
         one.options.null = CIRCE_NULL_NORMAL;
+        one.options.alpha = 0.5; /* a half need not reject for both to */
         status = circe__test_gcm(&one, &own);
-        T[c] += own.rank_x > 0 ? 0.5 * own.statistic : 0.0;
+        found->T[c] += own.rank_x > 0 ? 0.5 * own.statistic : 0.0;
+        found->within[c] += isnan(own.within_p) ? NAN : 0.5 * circe__normal_quantile(own.within_p);
+        if (status == CIRCE_OK) result->within_share = own.within_share;
         if (status == CIRCE_OK && (c == 0 || own.misfit > result->misfit)) {
             result->x = own.x;
             result->z = own.z;
@@ -111,14 +119,14 @@ static circe_status half_scores(const circe__data *data, const circe__table *f, 
 }
 
 static circe_status both_halves(const circe__data *data, const circe__data *joint, const circe__table *x,
-                                const int64_t *order, double *T, circe_test_result *result) {
+                                const int64_t *order, scores *found, circe_test_result *result) {
     int64_t half = data->n / 2, rest = data->n - half;
     const circe__fold folds[2] = {{order, order + half, half, rest}, {order + half, order, rest, half}};
     circe_status status = CIRCE_OK;
     for (int k = 0; status == CIRCE_OK && k < 2; k++) {
         circe__table f = {0};
         status = predict(joint, x, &folds[k], &f);
-        if (status == CIRCE_OK) status = half_scores(data, &f, &folds[k], T, result);
+        if (status == CIRCE_OK) status = half_scores(data, &f, &folds[k], found, result);
         circe__table_free(data->context, &f);
         if (status == CIRCE_OK) status = circe__progress(data->context, "halves", k + 1, 2);
     }
@@ -128,7 +136,8 @@ static circe_status both_halves(const circe__data *data, const circe__data *join
 circe_status circe__test_pcm(const circe__data *data, circe_test_result *result) {
     circe__data joint = {0};
     int64_t q = data->x.dim, n = data->n, *order = NULL;
-    double T[MOST_COLUMNS] = {0.0}, largest = -HUGE_VAL;
+    int64_t best = 0;
+    scores found = {{0.0}, {0.0}};
     result->null = CIRCE_NULL_NORMAL;
     result->null_sd = 1.0;
     if (data->x.constant || data->z.constant) return CIRCE_OK; /* statistic 0, p-value 1 */
@@ -143,11 +152,16 @@ circe_status circe__test_pcm(const circe__data *data, circe_test_result *result)
     circe__table x = {n, q, data->x.points, NULL}; /* borrowed */
     circe_status status = circe__split_rows(data, 0, &order);
     if (status == CIRCE_OK) status = joint_data(data, &joint);
-    if (status == CIRCE_OK) status = both_halves(data, &joint, &x, order, T, result);
-    for (int64_t c = 0; c < q; c++) largest = fmax(largest, T[c]);
+    if (status == CIRCE_OK) status = both_halves(data, &joint, &x, order, &found, result);
+    for (int64_t c = 1; c < q; c++)
+        if (found.T[c] > found.T[best]) best = c;
     if (status == CIRCE_OK) {
-        result->statistic = largest;
-        result->p_value = circe__clip_p(fmin(1.0, (double)q * circe__normal_tail(largest)));
+        result->statistic = found.T[best];
+        result->p_value = circe__clip_p(fmin(1.0, (double)q * circe__normal_tail(found.T[best])));
+        if (result->p_value <= data->options.alpha && !isnan(found.within[best]))
+            result->within_p = fmin(1.0, (double)q * circe__normal_tail(found.within[best]));
+        else
+            result->within_share = 0.0;
         result->rank_x = result->rank_z = q;
         result->n_tested = n;
     }

@@ -77,6 +77,8 @@ static circe_status test_residuals(const circe__data *data, circe_test_result *r
         data->y.dim > 0 && (!o->skip_checks || (quick && circe__may_be_misfit(data, result))); /* for is_doubtful */
     if (status == CIRCE_OK && checked) status = circe__noise_of(data, &made.side[0], &noise);
     if (status == CIRCE_OK && checked) status = circe__check_sides(data, &x, &noise, &made, &pair, result);
+    const circe__table *noises[2] = {&noise, &pair.noise};
+    if (status == CIRCE_OK && checked) status = circe__check_near(data, made.side, noises, result);
     if (status == CIRCE_OK) {
         result->x = made.side[0].info;
         result->z = made.side[1].info;

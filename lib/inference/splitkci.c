@@ -289,8 +289,25 @@ static circe_status check_misfit(const circe__data *data, const material *m, cir
     if (status == CIRCE_OK) status = circe__noise(data, &sides[1], &m->z, &noise[1]);
     const circe__table *noises[2] = {&noise[0], &noise[1]};
     if (status == CIRCE_OK) status = circe__check_misfit(data, sides, targets, noises, result);
+    if (status == CIRCE_OK) status = circe__check_near(data, sides, noises, result);
     circe__table_free(data->context, &noise[0]);
     circe__table_free(data->context, &noise[1]);
+    return status;
+}
+
+/* What rows of equal y show, in kci's statistic of all rows: the tested ones alone may be too few of the same y. */
+static circe_status compare_within(const circe__data *data, const material *m, circe_test_result *result) {
+    enum { WITHIN_LEFT = 96, WITHIN_RIGHT = 24 };
+    const circe__regressor *sides = m->regressions.side;
+    circe__pair pair = {
+        .n = data->n, .p = circe__min(m->joint.cols, WITHIN_LEFT), .q = circe__min(m->z.cols, WITHIN_RIGHT)};
+    if (!circe__looks_within(data, result)) return CIRCE_OK;
+    circe_status status = circe__some_columns(data->context, &m->joint, 0, 1, pair.p, &pair.left);
+    for (int side = 0; status == CIRCE_OK && side < 2; side++) status = circe__residual(&sides[side], &pair.left);
+    if (status == CIRCE_OK) status = circe__some_columns(data->context, &m->z, 0, 1, pair.q, &pair.right);
+    if (status == CIRCE_OK) status = circe__noise(data, &sides[1], &pair.right, &pair.noise);
+    if (status == CIRCE_OK) status = circe__compare_within(data, &pair, false, result);
+    circe__pair_free(data->context, &pair);
     return status;
 }
 
@@ -319,13 +336,14 @@ circe_status circe__test_splitkci(const circe__data *data, circe_test_result *re
     if (status == CIRCE_OK) status = choose_tested(data, &m, &tested);
     if (status == CIRCE_OK) status = circe__split_rows(data, 0, &order);
     if (status == CIRCE_OK) status = make_residuals(data, &m, order, tested, &r, result);
-    if (status == CIRCE_OK) status = check_misfit(data, &m, result);
     if (status == CIRCE_OK) status = split_null(data, &r, draws, null);
     if (status == CIRCE_OK) {
         check_rows(data, &r, result);
         result->n_tested = tested;
         result->n_train = data->n - tested;
         report(&r, draws, null, data->x.constant || data->z.constant, result);
+        status = check_misfit(data, &m, result);
+        if (status == CIRCE_OK) status = compare_within(data, &m, result);
     }
     circe__free(context, null);
     circe__free(context, order);

@@ -22,16 +22,10 @@
 #include "core/sort.h"
 #include "inference/inference_parts.h"
 
-/* The tested rows, value of y by value. */
-typedef struct strata {
-    int64_t k;      /* values */
-    int64_t *rows;  /* (n) */
-    int64_t *start; /* (k + 1) */
-} strata;
-
-static void strata_free(const circe_context *context, strata *s) {
+void circe__strata_free(const circe_context *context, circe__strata *s) {
     circe__free(context, s->rows);
     circe__free(context, s->start);
+    *s = (circe__strata){0};
 }
 
 /* The number of different values in column c of a variable, or most + 1 if there are more than `most`. */
@@ -76,11 +70,11 @@ static int64_t number_values(const circe__data *data, const bool *used, int64_t 
 }
 
 /* Strata of the rows whose value is of[i] < k; `place` (k) is scratch. */
-static circe_status gather(const circe__data *data, int64_t k, const int64_t *of, int64_t *place, strata *s) {
+static circe_status gather(const circe__data *data, int64_t k, const int64_t *of, int64_t *place, circe__strata *s) {
     int64_t n = data->n;
-    *s = (strata){.k = k,
-                  .rows = circe__alloc(data->context, n, sizeof *s->rows),
-                  .start = circe__calloc(data->context, n + 1, sizeof *s->start)};
+    *s = (circe__strata){.k = k,
+                         .rows = circe__alloc(data->context, n, sizeof *s->rows),
+                         .start = circe__calloc(data->context, n + 1, sizeof *s->start)};
     if (s->rows == NULL || s->start == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t i = 0; i < n; i++) s->start[of[i] + 1]++;
     for (int64_t v = 0; v < k; v++) s->start[v + 1] += s->start[v];
@@ -89,7 +83,7 @@ static circe_status gather(const circe__data *data, int64_t k, const int64_t *of
     return CIRCE_OK;
 }
 
-static circe_status strata_make(const circe__data *data, strata *s) {
+static circe_status strata_make(const circe__data *data, circe__strata *s) {
     const circe_context *context = data->context;
     int64_t n = data->n, *of = circe__alloc(context, n, sizeof *of), *first = circe__alloc(context, n, sizeof *first);
     bool *used = circe__calloc(context, data->y.dim + 1, sizeof *used);
@@ -105,13 +99,18 @@ static circe_status strata_make(const circe__data *data, strata *s) {
     return status;
 }
 
-/* of[i] := the place of row i's y among the different ones, column after column; returns their number. */
-static int64_t number_rows(const circe__data *data, circe__entry *entry, int64_t *of) {
+/* of[i] := the place of row i's y among the different ones, column after column; returns their number. Stops once they
+ * are more than `most`. */
+static int64_t number_rows(const circe__data *data, int64_t most, circe__entry *entry, int64_t *of) {
     const int64_t n = data->n, d = data->y.dim;
     int64_t k = 1, *column = of + n;
     memset(of, 0, (size_t)n * sizeof *of);
-    for (int64_t step = 0; step < 2 * d; step++) {
+    for (int64_t step = 0; step < 2 * d && k <= most; step++) {
         const bool numbers = step % 2 == 0; /* places in the column, then of both */
+        if (step == 1) {
+            memcpy(of, column, (size_t)n * sizeof *of);
+            continue;
+        }
         for (int64_t i = 0; i < n; i++)
             entry[i] = (circe__entry){numbers ? data->y.points[i * d + step / 2] : (double)(of[i] * n + column[i]), i};
         circe__sort_entries(entry, entry + n, n);
@@ -125,15 +124,16 @@ static int64_t number_rows(const circe__data *data, circe__entry *entry, int64_t
     return k;
 }
 
-/* Strata of rows with the same y. */
-static circe_status equal_rows(const circe__data *data, strata *s) {
+circe_status circe__equal_rows(const circe__data *data, circe__strata *s) {
+    const double least = 0.3; /* of the degrees of freedom */
     const circe_context *context = data->context;
-    int64_t n = data->n, *of = circe__alloc(context, 2 * n, sizeof *of);
+    int64_t n = data->n, most = (int64_t)((1.0 - least) * (double)n), *of = circe__alloc(context, 2 * n, sizeof *of);
     circe__entry *entry = circe__alloc(context, 2 * n, sizeof *entry);
     circe_status status = of == NULL || entry == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    *s = (circe__strata){0};
     if (status == CIRCE_OK) {
-        int64_t k = number_rows(data, entry, of);
-        status = gather(data, k, of, of + n, s);
+        int64_t k = number_rows(data, most, entry, of);
+        if (k <= most) status = gather(data, k, of, of + n, s);
     }
     circe__free(context, of);
     circe__free(context, entry);
@@ -155,10 +155,11 @@ static void inverse_sizes(const circe__pair *pair, double *inverse) {
         }
 }
 
-/* The statistic: |product|^2 or, if `inverse` is not NULL, its largest element in these units. */
-static double size_of(const circe__pair *pair, const double *product, const double *inverse) {
+/* The statistic: |product|^2 or, if `inverse` is not NULL, its largest element in these units; pcm's is one-sided. */
+static double size_of(const circe__data *data, const circe__pair *pair, const double *product, const double *inverse) {
     double largest = 0.0;
     if (inverse == NULL) return circe__square_norm(product, pair->p * pair->q);
+    if (data->options.method == CIRCE_TEST_PCM) return product[0] * inverse[0];
     for (int64_t e = 0; e < pair->p * pair->q; e++) largest = fmax(largest, fabs(product[e]) * inverse[e]);
     return largest;
 }
@@ -166,7 +167,7 @@ static double size_of(const circe__pair *pair, const double *product, const doub
 typedef struct permuting {
     const circe__data *data;
     const circe__pair *pair;
-    strata s;
+    circe__strata s;
     const double *inverse; /* as for size_of */
     int64_t draws, parts, each;
     double *scratch; /* (parts, each) */
@@ -198,7 +199,7 @@ static void run_draws(void *user, int64_t part) {
     for (int64_t d = part; d < w->draws; d += w->parts) {
         shuffle(w, d, &pair->right, order, right);
         w->data->context->backend->algebra->gemm(1, 0, p, q, n, 1.0, pair->left.data, p, right, q, 0.0, product, q);
-        w->null[d] = size_of(pair, product, w->inverse);
+        w->null[d] = size_of(w->data, pair, product, w->inverse);
     }
 }
 
@@ -230,8 +231,8 @@ static void report(double value, const permuting *w, circe_test_result *result) 
         result->p_value = fmin(result->p_value, circe__clip_p(circe__moment_tail(mean, sd * sd, value)));
 }
 
-static circe_status permute_rows(const circe__data *data, const circe__pair *pair, const strata *of, bool largest,
-                                 circe_test_result *result) {
+static circe_status permute_rows(const circe__data *data, const circe__pair *pair, const circe__strata *of,
+                                 bool largest, circe_test_result *result) {
     const circe_context *context = data->context;
     int64_t draws = data->options.draws, size = pair->p * pair->q, p = pair->p, q = pair->q;
     permuting w = {.data = data, .pair = pair, .s = *of, .draws = draws};
@@ -248,7 +249,7 @@ static circe_status permute_rows(const circe__data *data, const circe__pair *pai
         if (size > 0) {
             context->backend->algebra->gemm(1, 0, p, q, pair->n, 1.0, pair->left.data, p, pair->right.data, q, 0.0,
                                             w.scratch, q);
-            value = size_of(pair, w.scratch, w.inverse);
+            value = size_of(data, pair, w.scratch, w.inverse);
             circe_context_run(context, w.parts, run_draws, &w);
         }
         report(value, &w, result);
@@ -260,7 +261,7 @@ static circe_status permute_rows(const circe__data *data, const circe__pair *pai
 }
 
 /* On the host, wherever the rows are. */
-static circe_status permute(const circe__data *data, const circe__pair *pair, const strata *of, bool largest,
+static circe_status permute(const circe__data *data, const circe__pair *pair, const circe__strata *of, bool largest,
                             circe_test_result *result) {
     circe__pair host = {0};
     if (pair->left.device == NULL) return permute_rows(data, pair, of, largest, result);
@@ -277,10 +278,10 @@ circe_status circe__permute_within_y(const circe__data *data, const circe__pair 
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
                           "the null permutation shuffles rows of equal y: y must have at most 256 values with 20 rows "
                           "each, and neither weights nor a split are possible");
-    strata classes = {0};
+    circe__strata classes = {0};
     circe_status status = strata_make(data, &classes);
     if (status == CIRCE_OK) status = permute(data, pair, &classes, largest, result);
-    strata_free(data->context, &classes);
+    circe__strata_free(data->context, &classes);
     return status;
 }
 
@@ -337,18 +338,23 @@ void circe__count_classes(const circe__data *data, circe_test_result *result) {
     result->expected_count = expected_to_meet(data, true);
 }
 
-/* Whether rows may be permuted beside the test's own null, `draws` times in reasonable time. */
-static bool may_compare(const circe__data *data, int64_t draws, int64_t p, int64_t q) {
-    const double most = 4e9; /* operations */
-    double work = 2.0 * (double)draws * (double)data->n * (double)(p + 1) * (double)(q + 1);
-    return !data->by_value && work <= most && data->options.weights == NULL && data->n == data->total &&
+/* Operations of one order of the rows; and how many take reasonable time. */
+static double work_of(const circe__data *data, int64_t p, int64_t q) {
+    return 2.0 * (double)data->n * (double)(p + 1) * (double)(q + 1);
+}
+static const double operations = 4e9;
+
+/* Whether rows may be permuted beside the test's own null. */
+static bool may_compare(const circe__data *data) {
+    return !data->by_value && data->options.weights == NULL && data->n == data->total &&
            data->options.mean != CIRCE_MEAN_SPLIT && data->dependence == NULL;
 }
 
 /* Whether residuals of z may be permuted where x and z have rare classes. */
 static bool may_permute_residuals(const circe__data *data, const circe_test_result *result, int64_t p, int64_t q) {
     return !circe__kind_of(&data->options)->splits && result->expected_count < few &&
-           data->options.null == CIRCE_NULL_AUTO && may_compare(data, data->options.draws, p, q);
+           data->options.null == CIRCE_NULL_AUTO && may_compare(data) &&
+           (double)data->options.draws * work_of(data, p, q) <= operations;
 }
 
 bool circe__too_rare(const circe__data *data, const circe_test_result *result) {
@@ -356,26 +362,27 @@ bool circe__too_rare(const circe__data *data, const circe_test_result *result) {
            expected_to_meet(data, false) < few && !may_permute_residuals(data, result, result->rank_x, result->rank_z);
 }
 
-/* result->within_p of a test that rejects, if much is left to see within equal y. */
-static circe_status compare_within_y(const circe__data *data, const circe__pair *residual, bool largest,
-                                     circe_test_result *result) {
-    enum { DRAWS = 200 };
-    const double least = 0.3; /* of the degrees of freedom */
+bool circe__looks_within(const circe__data *data, const circe_test_result *result) {
+    return !data->options.skip_checks && result->p_value <= data->options.alpha && data->y.dim > 0 && may_compare(data);
+}
+
+circe_status circe__compare_within(const circe__data *data, const circe__pair *pair, bool largest,
+                                   circe_test_result *result) {
+    const int64_t most = 200, least = 40;
     circe__data quick = *data;
+    circe__pair residual = *pair;
     circe_test_result within = *result;
-    strata equal = {0};
-    quick.options.draws = DRAWS;
-    if (data->options.skip_checks || result->p_value > data->options.alpha || data->y.dim == 0 ||
-        !may_compare(data, DRAWS, residual->p, residual->q))
-        return CIRCE_OK;
-    circe_status status = equal_rows(data, &equal);
-    double share = 1.0 - (double)equal.k / (double)data->n;
-    if (status == CIRCE_OK && share >= least) {
-        status = permute(&quick, residual, &equal, largest, &within);
+    circe__strata equal = {0};
+    residual.right = pair->noise;
+    quick.options.draws = circe__max(least, circe__min(most, (int64_t)(operations / work_of(data, pair->p, pair->q))));
+    if (!circe__looks_within(data, result)) return CIRCE_OK;
+    circe_status status = circe__equal_rows(data, &equal);
+    if (status == CIRCE_OK && equal.k > 0) {
+        status = permute(&quick, &residual, &equal, largest, &within);
         result->within_p = within.p_value;
-        result->within_share = share;
+        result->within_share = circe__share_within(&equal, data->n);
     }
-    strata_free(data->context, &equal);
+    circe__strata_free(data->context, &equal);
     return status;
 }
 
@@ -383,7 +390,7 @@ circe_status circe__permute_residuals(const circe__data *data, const circe__pair
                                       circe_test_result *result) {
     circe_test_result permuted = *result;
     circe__pair residual = *pair;
-    strata classes = {0};
+    circe__strata classes = {0};
     circe_status status = CIRCE_OK;
     if (pair->p * pair->q == 0 || pair->n != data->n) return CIRCE_OK;
     residual.right = pair->noise;
@@ -391,7 +398,7 @@ circe_status circe__permute_residuals(const circe__data *data, const circe__pair
         status = strata_make(data, &classes);
         if (status == CIRCE_OK) status = permute(data, &residual, &classes, largest, &permuted);
         if (status == CIRCE_OK) result->p_value = fmax(result->p_value, permuted.p_value);
-        strata_free(data->context, &classes);
+        circe__strata_free(data->context, &classes);
     }
-    return status == CIRCE_OK ? compare_within_y(data, &residual, largest, result) : status;
+    return status == CIRCE_OK ? circe__compare_within(data, pair, largest, result) : status;
 }

@@ -93,7 +93,7 @@ static void judge_misfit(const circe_test_result *t, double alpha, reasons *r) {
 /* A dependence of which the test sees only the share s of the degrees of freedom has about the p-value p^s there. */
 static void judge_within(const circe_test_result *t, double alpha, reasons *r) {
     if (isnan(t->within_p)) return;
-    if (t->within_p > fmax(2.0 * alpha, pow(t->p_value, 0.5 * t->within_share)))
+    if (t->within_p > fmax(alpha, pow(t->p_value, 0.5 * t->within_share)))
         object(r, t->p_value < alpha / 50.0 ? CIRCE_TRUST_POOR : CIRCE_TRUST_DOUBTFUL,
                "rows of equal y show no such dependence (p = %.2g), so the regressions may miss something of y",
                t->within_p);
@@ -164,8 +164,10 @@ void circe__verdict(const circe__data *data, circe_test_result *t) {
     judge_rows(t, data->options.alpha, &r);
     if (t->p_value <=
         data->options.alpha) { /* a misfit makes p-values too small: nothing to object to in a large one */
-        judge_checks(t, &r);
-        judge_misfit(t, data->options.alpha, &r);
+        if (!(t->within_p <= data->options.alpha)) { /* rows of equal y show it too, whatever the regressions miss */
+            judge_checks(t, &r);
+            judge_misfit(t, data->options.alpha, &r);
+        }
         judge_within(t, data->options.alpha, &r);
         judge_features(t, &r);
         judge_classes(data, t, &r);

@@ -1,5 +1,5 @@
 /* Rows in random order among rows of equal y: against the exact distribution of a table of counts, levels where classes
- * are rare, and what is refused. */
+ * are rare, and what is refused. What rows of equal and of like y object to. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -206,8 +206,135 @@ static void refused_where_values_are_many(void **state) {
     circe_context_destroy(context);
 }
 
+/* The mean of x (which = 0) or z at a row of y. */
+typedef double mean_fn(const double *y, int which, uint64_t set);
+
+typedef struct answers {
+    int rejected, objected; /* objected: rejections with an objection */
+} answers;
+
+/* Tests sets of n rows whose noises have the correlation rho; uniform y (n, dim) are rounded down to `levels` values
+ * (0: as they are). */
+static answers judge(circe_test_method method, int sets, int64_t n, int64_t dim, int levels, double rho,
+                     mean_fn *mean) {
+    answers found = {0, 0};
+    circe_context *context = make_context(2);
+    double *x = malloc((size_t)n * sizeof *x), *z = malloc((size_t)n * sizeof *z);
+    double *y = malloc((size_t)(n * dim) * sizeof *y), *noise = malloc(2 * (size_t)n * sizeof *noise);
+    assert_true(x != NULL && y != NULL && z != NULL && noise != NULL);
+    for (int set = 0; set < sets; set++) {
+        const uint64_t seed = (uint64_t)set;
+        circe_test_options options;
+        circe_test_result result;
+        circe_random_uniform((circe_random){seed, 3}, 0, n * dim, y);
+        circe_random_normal((circe_random){seed, 4}, 0, 2 * n, noise);
+        for (int64_t e = 0; levels > 0 && e < n * dim; e++) y[e] = floor((double)levels * y[e]);
+        for (int64_t i = 0; i < n; i++) {
+            double shared = noise[2 * i];
+            x[i] = mean(y + i * dim, 0, seed) + 0.5 * shared;
+            z[i] = mean(y + i * dim, 1, seed) + 0.5 * (rho * shared + sqrt(1.0 - rho * rho) * noise[2 * i + 1]);
+        }
+        circe_test_options_init(&options);
+        options.method = method;
+        options.seed = seed;
+        circe_mat a = circe_mat_f64(x, n, 1), b = circe_mat_f64(y, n, dim), c = circe_mat_f64(z, n, 1);
+        assert_int_equal(circe_test(context, &a, &b, &c, &options, &result), CIRCE_OK);
+        if (result.p_value > 0.05) {
+            assert_true(isnan(result.within_p));
+            continue;
+        }
+        found.rejected++;
+        found.objected += result.trust != CIRCE_TRUST_GOOD;
+    }
+    free(x);
+    free(y);
+    free(z);
+    free(noise);
+    circe_context_destroy(context);
+    return found;
+}
+
+static double of_weekday(const double *y, int which, uint64_t set) {
+    (void)which;
+    (void)set;
+    return fmod(*y, 7.0) >= 5.0;
+}
+
+static double of_season(const double *y, int which, uint64_t set) {
+    (void)set;
+    return (which == 0 ? sin : cos)(*y / 58.0);
+}
+
+/* Most of these nulls are rejected, and p among rows of equal y is uniform: an objection fails to come with a chance of
+ * .05, so to more than 3 of 12 with one of .002. */
+static void rows_of_equal_y_object_to_what_jumps_from_day_to_day(void **state) {
+    (void)state;
+    const circe_test_method methods[] = {CIRCE_TEST_KCI, CIRCE_TEST_GCM, CIRCE_TEST_PCM, CIRCE_TEST_SPLITKCI};
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        answers a = judge(methods[m], 12, 1000, 1, 365, 0.0, of_weekday);
+        if (a.rejected < 9 || a.rejected - a.objected > 3)
+            fail_msg("method %d: %d of 12 rejected, %d objected to", (int)methods[m], a.rejected, a.objected);
+    }
+    answers many = judge(CIRCE_TEST_RCOT, 8, 21000, 1, 365, 0.0, of_weekday); /* too many rows for its table of them */
+    if (many.rejected < 6 || many.rejected - many.objected > 3)
+        fail_msg("rcot: %d of 8 rejected, %d objected to", many.rejected, many.objected);
+}
+
+static void rows_of_equal_y_confirm_dependence(void **state) {
+    (void)state;
+    const circe_test_method methods[] = {CIRCE_TEST_KCI, CIRCE_TEST_GCM, CIRCE_TEST_SPLITKCI, CIRCE_TEST_RCOT};
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        answers a = judge(methods[m], 12, 1000, 1, 365, 0.5, of_season);
+        if (a.rejected < 10 || a.objected > 1)
+            fail_msg("method %d: %d of 12 rejected, %d objected to", (int)methods[m], a.rejected, a.objected);
+    }
+    answers many = judge(CIRCE_TEST_RCOT, 6, 21000, 1, 365, 0.1, of_season);
+    if (many.rejected < 6 || many.objected > 0)
+        fail_msg("rcot: %d of 6 rejected, %d objected to", many.rejected, many.objected);
+}
+
+/* The value of the nearest of 15 places, which are others in every set, as are x and z. */
+static double of_region(const double *y, int which, uint64_t set) {
+    enum { REGIONS = 15, DIM = 3 };
+    double places[DIM * REGIONS], values[2 * REGIONS], least = HUGE_VAL, value = 0.0;
+    circe_random_uniform((circe_random){set, 5}, 0, DIM * REGIONS, places);
+    circe_random_normal((circe_random){set, 6}, 0, 2 * REGIONS, values);
+    for (int r = 0; r < REGIONS; r++) {
+        double square = 0.0;
+        for (int c = 0; c < DIM; c++) square += (y[c] - places[DIM * r + c]) * (y[c] - places[DIM * r + c]);
+        if (square >= least) continue;
+        least = square;
+        value = values[2 * r + which];
+    }
+    return value;
+}
+
+static double of_waves(const double *y, int which, uint64_t set) {
+    (void)set;
+    return which == 0 ? sin(6.0 * y[0]) + y[1] : cos(5.0 * y[1]) - y[0];
+}
+
+/* Jumps across planes in any direction: most are rejected, and 24 sets have one or two without an objection by chance,
+ * as many as a level of .05. Smooth functions with dependence are left alone: of 24 rejections an objection to 1 in 25
+ * makes more than 4 with a chance of .003. */
+static void near_rows_object_to_regions(void **state) {
+    (void)state;
+    enum { SETS = 24, MOST = 4 };
+    const circe_test_method methods[] = {CIRCE_TEST_KCI, CIRCE_TEST_RCOT};
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        answers null = judge(methods[m], SETS, 1000, 3, 0, 0.0, of_region);
+        answers smooth = judge(methods[m], SETS, 500, 2, 0, 0.5, of_waves);
+        if (null.rejected - null.objected > MOST || smooth.objected > MOST || smooth.rejected < SETS - 2)
+            fail_msg("method %d: regions %d rejected, %d objected to; smooth %d and %d", (int)methods[m], null.rejected,
+                     null.objected, smooth.rejected, smooth.objected);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_of_equal_y_object_to_what_jumps_from_day_to_day),
+        cmocka_unit_test(rows_of_equal_y_confirm_dependence),
+        cmocka_unit_test(near_rows_object_to_regions),
         cmocka_unit_test(counts_are_exact),
         cmocka_unit_test(rare_classes_hold_the_level),
         cmocka_unit_test(rejections_of_rare_classes_without_permutations_are_doubtful),
