@@ -71,15 +71,12 @@ static void near_free(const circe_context *context, near_rows *near) {
     circe__free(context, near->of);
 }
 
-/* The rows that are looked at: all, or many of them at random; few for rcot of few rows, which is there for its speed.
+/* The rows that are looked at: all, or many of them at random; few for a test of few rows that is there for its speed.
  */
 static circe_status near_make(const circe__data *data, near_rows *near) {
-    const bool rcot = data->options.method == CIRCE_TEST_RCOT;
-    int64_t n = data->total,
-            most = !rcot                ? MOST_NEAR_ROWS
-                   : n < MANY_NEAR_ROWS ? FEW_NEAR_ROWS
-                                        : MANY_NEAR_ROWS,
-            m = near->m = circe__min(n, most);
+    const bool frugal = circe__kind_of(&data->options)->frugal;
+    int64_t n = data->total, many = n < MANY_NEAR_ROWS ? FEW_NEAR_ROWS : MANY_NEAR_ROWS;
+    int64_t m = near->m = circe__min(n, frugal ? many : MOST_NEAR_ROWS);
     near->index = circe__alloc(data->context, m, sizeof *near->index);
     near->of = circe__alloc(data->context, m * NEAREST, sizeof *near->of);
     if (near->index == NULL || near->of == NULL) return CIRCE_ERR_MEMORY;
