@@ -237,7 +237,8 @@ static void parts_of_work(void **state) {
         circe_context *context = test_context(threads);
         assert_int_equal(train_parts(context, 100, 1), threads);
         assert_int_equal(train_parts(context, 100, 50), threads); /* worth three */
-        assert_int_equal(train_parts(context, 50, 50), threads < 2 ? 1 : 2);
+        assert_int_equal(train_parts(context, 50, 50), threads);
+        assert_int_equal(train_parts(context, 40, 50), threads < 2 ? 1 : 2);
         assert_int_equal(train_parts(context, 30, 50), 1);
         assert_int_equal(train_parts(context, 0, 50), 1);
         for (int64_t total = 0; total < 12; total++)
