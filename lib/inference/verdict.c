@@ -77,13 +77,19 @@ static void judge_rows(const circe_test_result *t, double alpha, reasons *r) {
            fmax(1.0, t->effective_rows), (long long)t->n_tested, p);
 }
 
+/* A statistic so far beyond its bound does not come of such a misfit, were it five times as large as estimated. */
+static bool is_beyond(const circe_test_result *t, double alpha) {
+    const double times = 5.0;
+    return 0.5 * t->p_value < circe__normal_tail(circe__normal_quantile(0.5 * alpha) + times * t->misfit);
+}
+
 /* A misfit that is common among good fits moves a statistic a little: it may explain a p-value near alpha, but none far
  * below. Of rejections of dependent data hardly one has both. */
 static void judge_misfit(const circe_test_result *t, double alpha, reasons *r) {
     const double some = 0.55, more = 0.8, much = 3.0;
     double least = t->draws > 0 ? 1.0 / (1.0 + (double)t->draws) : 0.0;
     bool far_below = t->p_value < alpha / 50.0 || t->p_value <= least;
-    if (isnan(t->misfit) || t->misfit < (far_below ? more : some)) return;
+    if (isnan(t->misfit) || t->misfit < (far_below ? more : some) || is_beyond(t, alpha)) return;
     object(r, t->misfit < much ? CIRCE_TRUST_DOUBTFUL : CIRCE_TRUST_POOR,
            "the regressions on y use %.0f and %.0f degrees of freedom, and their errors together could move the "
            "statistic by %.1f standard deviations, so the p-value may be too small",

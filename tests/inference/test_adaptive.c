@@ -194,6 +194,29 @@ static void misfit_is_said(void **state) {
     assert_true(flagged >= SETS - 1);
 }
 
+/* The same where x and z have much in common besides: no misfit of one deviation makes a statistic of seven. */
+static void misfit_explains_so_much(void **state) {
+    (void)state;
+    circe_context *context = test_context(1);
+    int64_t n = 400;
+    int missed = 0;
+    for (uint64_t set = 0; set < SETS; set++) {
+        circe_mat y = test_normal(170 + 3 * set, n, 2), x = test_normal(171 + 3 * set, n, 1),
+                  z = test_normal(172 + 3 * set, n, 1);
+        for (int64_t i = 0; i < n; i++) {
+            double mean = sin(2.0 * test_at(&y, i, 0)) * test_at(&y, i, 1), shared = test_at(&x, i, 0);
+            test_set(&x, i, 0, mean + 0.5 * shared);
+            test_set(&z, i, 0, mean + 0.3 * shared + 0.4 * test_at(&z, i, 0));
+        }
+        circe_test_options options = options_of(CIRCE_TEST_GCM);
+        circe_test_result r = run(context, &x, &y, &z, &options);
+        assert_true(r.p_value < 1e-10);
+        missed += r.misfit >= 0.8;
+        if (r.misfit < 1.0) assert_int_equal(r.trust, CIRCE_TRUST_GOOD);
+    }
+    assert_true(missed > 0);
+}
+
 /* Days of a year that x and z follow by their weekday: 104 jumps, which no kernel of 1,000 rows follows. Rows of the
  * same day tell that nothing is there. Where x and z do depend on each other, they tell that too. */
 static void weekdays(void **state) {
@@ -386,4 +409,5 @@ static void many_classes(void **state) {
 
 TEST_MAIN("adaptive", TEST(many_classes), TEST(chances_by_a_tree), TEST(weighted_and_projected), TEST(rcot_is_checked),
           TEST(rcot_begins_with_a_short_search), TEST(a_memory_of_rcot_changes_nothing), TEST(levels), TEST(weekdays),
-          TEST(given_kernel), TEST(classes_beside_numbers), TEST(misfit_is_said), TEST(jumps_in_two_columns))
+          TEST(given_kernel), TEST(classes_beside_numbers), TEST(misfit_is_said), TEST(misfit_explains_so_much),
+          TEST(jumps_in_two_columns))
