@@ -83,17 +83,21 @@ static void note_first_row(const input *const *group, int k, notes *warnings) {
                   input_source(group[k]));
 }
 
-/* Whether two columns have the same numbers, or the same texts, in every row. */
+/* Whether two columns have the same numbers, or the same texts, in every row, and lack the same ones. */
 static bool are_equal(const input *a, int64_t i, const input *b, int64_t j) {
     const bool text = input_n_categories(a, i) > 0;
+    double first = NAN;
     bool constant = true;
     if (text != (input_n_categories(b, j) > 0)) return false;
     for (int64_t row = 0; row < a->values.rows; row++) {
         double one = circe__at(&a->values, row, i), other = circe__at(&b->values, row, j);
+        if (isnan(one) != isnan(other)) return false;
+        if (isnan(one)) continue;
         if (text ? strcmp(a->described->categories[i][(int64_t)one], b->described->categories[j][(int64_t)other]) != 0
                  : one != other)
             return false;
-        constant = constant && one == circe__at(&a->values, 0, i);
+        if (isnan(first)) first = one;
+        constant = constant && one == first;
     }
     return !constant;
 }

@@ -235,6 +235,11 @@ class GuessesTest(CliTest):
         self.assertEqual(self.warnings("t.csv", "code", "y", "sex"), [])
         out = self.as_json("measure", "circe", "--data", "t.csv", "--x", "z", "--y", "x", "--z", "w")
         self.assertTrue(any("once y is known, nothing can depend on it" in text for text in out["warnings"]), out["warnings"])
+        self.table("t.csv", "x,y,z,whole,lacking,same", lambda i: "%s,%s,%s" % ("ab"[i % 2], *2 * [("", "a", "b")[i % 20 != 2 and 1 + i % 2]]))
+        lacking = {z: self.as_json("test", "gcm", "--data", "t.csv", "--x", "lacking", "--y", "y", "--z", z, "--missing", "impute",
+                                   "--imputations", "2")["warnings"] for z in ("whole", "same")}
+        self.assertFalse(any("equal in every row" in text for text in lacking["whole"]), lacking)
+        self.assertTrue(any("equal in every row" in text for text in lacking["same"]), lacking)
 
     def test_times_with_zones_sort_as_instants(self):
         """As texts they did not, and '9:00' came after '10:00'."""
