@@ -533,6 +533,7 @@ typedef struct circe__kind {
     bool marginal;            /* does not use y */
     bool columns;             /* tests columns, not features of kernels, and has a choice of regressor */
     bool signs;               /* each column also times signs along y */
+    bool one_sided;           /* only a positive product of columns is evidence */
     bool splits;              /* the rows: no weights, groups or time */
     bool auxiliary;           /* takes further rows of (y, z) */
     bool on_device;

@@ -31,4 +31,7 @@ void circe__rcot_features(const circe__rcot_layout *l, int64_t first, int64_t ro
 circe_status circe__rcot_gram_there(const circe__rcot_layout *l, double *sums);
 circe_status circe__rcot_products_there(const circe__rcot_layout *l, const circe__rcot_maps *m, double *sums);
 
+/* Compares a rejection with orders of z within equal y, where many rows share theirs: rcot_within.c. */
+circe_status circe__rcot_within(const circe__rcot_layout *l, circe_test_result *result);
+
 #endif

@@ -159,7 +159,7 @@ static void inverse_sizes(const circe__pair *pair, double *inverse) {
 static double size_of(const circe__data *data, const circe__pair *pair, const double *product, const double *inverse) {
     double largest = 0.0;
     if (inverse == NULL) return circe__square_norm(product, pair->p * pair->q);
-    if (data->options.method == CIRCE_TEST_PCM) return product[0] * inverse[0];
+    if (circe__kind_of(&data->options)->one_sided) return product[0] * inverse[0];
     for (int64_t e = 0; e < pair->p * pair->q; e++) largest = fmax(largest, fabs(product[e]) * inverse[e]);
     return largest;
 }

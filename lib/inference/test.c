@@ -39,7 +39,7 @@ static const circe__kind kinds[] = {
      .nulls = {CIRCE_NULL_MULTIPLIER, CIRCE_NULL_PERMUTATION},
      .columns = true,
      .signs = true},
-    {.name = "pcm", .run = circe__test_pcm, .nulls = {CIRCE_NULL_NORMAL}, .splits = true},
+    {.name = "pcm", .run = circe__test_pcm, .nulls = {CIRCE_NULL_NORMAL}, .one_sided = true, .splits = true},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 static const char *const null_names[] = {"auto", "gamma", "spectral", "wild", "permutation", "normal", "multiplier"};

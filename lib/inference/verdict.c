@@ -168,9 +168,10 @@ void circe__verdict(const circe__data *data, circe_test_result *t) {
     char p[48];
     snprintf(p, sizeof p, t->p_value <= 1e-12 ? "p < 1e-12" : "p = %.3g", t->p_value);
     judge_rows(t, data->options.alpha, &r);
-    if (t->p_value <=
-        data->options.alpha) { /* a misfit makes p-values too small: nothing to object to in a large one */
-        if (!(t->within_p <= data->options.alpha)) { /* rows of equal y show it too, whatever the regressions miss */
+    /* What a regression misses makes p-values too small: there is nothing to object to in a large one, or where rows of
+     * equal y show the same. */
+    if (t->p_value <= data->options.alpha) {
+        if (!(t->within_p <= data->options.alpha)) {
             judge_checks(t, &r);
             judge_misfit(t, data->options.alpha, &r);
         }
