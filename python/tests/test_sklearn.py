@@ -60,6 +60,26 @@ def test_invariance_is_bought(table):
     np.testing.assert_array_equal(again.predict(X[:5]), fair.predict(X[:5]))
 
 
+@pytest.mark.parametrize("weights", [False, True])
+@pytest.mark.parametrize("kind", [InvariantRegressor, InvariantClassifier])
+def test_device(table, kind, weights):
+    """A GPU trains and predicts what the CPU does (a few steps apart by rounding), or is asked for in vain and not replaced."""
+    X, b, y, z = table
+    target = b if kind is InvariantRegressor else np.where(b > 1, "high", "low")
+    weight = np.where(z > 1, 5.0, 1.0) if weights else None
+    fit = lambda device: kind(10.0, epochs=3, threads=1, device=device).fit(X, target, weight, given=y, invariant_to=z)
+    try:
+        there = fit("cuda")
+    except circe.UnsupportedError as error:
+        assert "CUDA" in str(error) or "GPU" in str(error)
+        return
+    here = fit("cpu")
+    outputs = lambda model: model.predict(X) if kind is InvariantRegressor else model.predict_proba(X)
+    np.testing.assert_allclose(outputs(there), outputs(here), atol=1e-3 * np.abs(outputs(here)).max())
+    again = pickle.loads(pickle.dumps(there))
+    np.testing.assert_array_equal(outputs(again), outputs(there))
+
+
 @pytest.fixture
 def no_process(monkeypatch):
     def refuse(*arguments, **options):
