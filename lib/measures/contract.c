@@ -17,6 +17,21 @@ circe_status circe__check_output(const circe_mat *mat, int64_t rows, int64_t col
     return CIRCE_OK;
 }
 
+circe_status circe__widen(circe_workspace *workspace, const circe_mat *x, const circe_mat *grad, circe_mat *wide_x,
+                          circe_mat *wide_grad) {
+    circe_status status = circe__check_mat(x, "x", 1);
+    if (status == CIRCE_OK && grad != NULL) status = circe__check_output(grad, x->rows, x->cols, x->dtype, "grad");
+    if (status != CIRCE_OK) return status;
+    int64_t numbers = circe__max(x->rows * x->cols, 1);
+    void *room = circe__take(workspace, CIRCE__SLOT_WIDE_X, numbers, sizeof(double));
+    void *room_grad = circe__take(workspace, CIRCE__SLOT_WIDE_GRAD, numbers, sizeof(double));
+    if (room == NULL || room_grad == NULL) return CIRCE_ERR_MEMORY;
+    *wide_x = circe__mat(room, x->rows, x->cols, CIRCE_FLOAT64);
+    *wide_grad = circe__mat(room_grad, x->rows, x->cols, CIRCE_FLOAT64);
+    circe__copy_mat(x, wide_x);
+    return CIRCE_OK;
+}
+
 circe_status circe__begin_measure(circe_workspace *workspace, const circe_mat *x, int64_t rows, circe_mat *witness) {
     if (workspace == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
     circe_status status = circe__check_data(x, "x", 1);

@@ -103,15 +103,9 @@ static circe_status recall(circe_measure *m, int64_t place, circe_mat *previous_
 static circe_status measure_batch(circe_measure *m, circe__measured_points *points, double *value, circe_mat *grad) {
     const circe_mat *x = points->x;
     if (m->options.dtype == CIRCE_FLOAT32 || x->dtype == CIRCE_FLOAT64) return m->measure(m, points, value, grad);
-    int64_t numbers = circe__max(x->rows * x->cols, 1);
-    circe_status status = grad != NULL ? circe__check_output(grad, x->rows, x->cols, x->dtype, "grad") : CIRCE_OK;
+    circe_mat wide_x, wide_grad;
+    circe_status status = circe__widen(m->workspace, x, grad, &wide_x, &wide_grad);
     if (status != CIRCE_OK) return status;
-    void *room = circe__take(m->workspace, CIRCE__SLOT_WIDE_X, numbers, sizeof(double));
-    void *room_grad = circe__take(m->workspace, CIRCE__SLOT_WIDE_GRAD, numbers, sizeof(double));
-    if (room == NULL || room_grad == NULL) return CIRCE_ERR_MEMORY;
-    circe_mat wide_x = circe__mat(room, x->rows, x->cols, CIRCE_FLOAT64);
-    circe_mat wide_grad = circe__mat(room_grad, x->rows, x->cols, CIRCE_FLOAT64);
-    circe__copy_mat(x, &wide_x);
     points->x = &wide_x;
     status = m->measure(m, points, value, grad != NULL ? &wide_grad : NULL);
     if (status == CIRCE_OK && grad != NULL) circe__copy_mat(&wide_grad, grad);

@@ -84,6 +84,10 @@ circe_status circe__quadratic(circe_workspace *workspace, const circe_cme *cme, 
 circe_status circe__contract(circe_workspace *workspace, const circe_kernel *kernel_x, const circe_mat *x,
                              const circe_mat *witness, const circe__shift *shift, double *value, circe_mat *grad);
 
+/* x as float64, and room for its gradient (grad may be NULL), in the slots WIDE_X and WIDE_GRAD. */
+circe_status circe__widen(circe_workspace *workspace, const circe_mat *x, const circe_mat *grad, circe_mat *wide_x,
+                          circe_mat *wide_grad);
+
 /* x checked against the rows of the other side, and room for a witness of its dtype in the workspace. */
 circe_status circe__begin_measure(circe_workspace *workspace, const circe_mat *x, int64_t rows, circe_mat *witness);
 

@@ -12,7 +12,10 @@
  *
  * a contraction; N 1 = 0, so the H of ~G_x changes nothing. Where R_z = P_z P_z' is of low rank, zeta = C_y P_z (n, r)
  * gives N = zeta zeta', the value is |P_x' zeta|^2, and the witness CIRCE's product with C_x zeta. Cost O(n r^2), with
- * the gradient O(n^2 r), or O(n^3) where (z, y) is of high rank; R_x and R_y may be of either kind in both. */
+ * the gradient O(n^2 r), or O(n^3) where (z, y) is of high rank; R_x and R_y may be of either kind in both.
+ *
+ * float32: with a linear kernel of x or y, C_x takes almost all from the products of features that the witness meets in
+ * the contraction. What is left is of the size of the witness's rounding, so both are float64 there. */
 #include "measures/normalized.h"
 
 #include "core/settings.h"
@@ -123,10 +126,9 @@ static circe_status nocco_dense(const circe__normalized *m, const regressions *R
     return circe__contract(workspace, m->kernels->x, m->x, &witness, NULL, &unused, m->grad);
 }
 
-circe_status circe_measure_nocco(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
-                                 const circe_mat *y, const circe_mat *z, const circe_normalized_options *options,
-                                 double *value, circe_mat *grad) {
-    CIRCE_OWN_SETTINGS;
+static circe_status measure(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
+                            const circe_mat *y, const circe_mat *z, const circe_normalized_options *options,
+                            double *value, circe_mat *grad) {
     circe__normalized m;
     regressions R;
     circe_status status = circe__normalized_begin(workspace, kernels, x, y, z, options, value, grad, &m);
@@ -135,4 +137,24 @@ circe_status circe_measure_nocco(circe_workspace *workspace, const circe_kernels
     status = make_regressions(&m, &R);
     if (status == CIRCE_OK) status = R.z.dense ? nocco_dense(&m, &R) : nocco_lowrank(&m, &R);
     return circe__threads_finish(previous, status);
+}
+
+static bool has_linear(const circe_kernel *kernel) {
+    for (int64_t f = 0; kernel != NULL && f < kernel->n_factors; f++)
+        if (kernel->factors[f].kind == CIRCE_KERNEL_LINEAR) return true;
+    return false;
+}
+
+circe_status circe_measure_nocco(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
+                                 const circe_mat *y, const circe_mat *z, const circe_normalized_options *options,
+                                 double *value, circe_mat *grad) {
+    CIRCE_OWN_SETTINGS;
+    bool widens = workspace != NULL && kernels != NULL && x != NULL && x->dtype == CIRCE_FLOAT32 && grad != NULL &&
+                  (has_linear(kernels->x) || has_linear(kernels->y));
+    if (!widens) return measure(workspace, kernels, x, y, z, options, value, grad);
+    circe_mat wide_x, wide_grad;
+    circe_status status = circe__widen(workspace, x, grad, &wide_x, &wide_grad);
+    if (status == CIRCE_OK) status = measure(workspace, kernels, &wide_x, y, z, options, value, &wide_grad);
+    if (status == CIRCE_OK) circe__copy_mat(&wide_grad, grad);
+    return status;
 }
