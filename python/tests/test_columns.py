@@ -1,6 +1,7 @@
 """Columns of text, categoricals, masks and ranks: the rules, and the words, of the command's tables."""
 
 import json
+import math
 import pickle
 import warnings
 
@@ -402,6 +403,11 @@ def test_losses_take_the_codes():
     found = loss(x, torch.tensor(y), torch.as_tensor(mean.encode(texts, "z")))
     assert abs(found.item() / circe.circe(y[:, None], y, texts, mean, sigma2_x=1.0, estimator="centered").value - 1) < 1e-9
     assert loss(x, y, list(texts)).item() == found.item()
+    for code, shown in ((3.0, "3"), (-1.0, "-1"), (0.5, "0.5"), (math.nan, "nan")):
+        codes = torch.as_tensor(mean.encode(texts, "z"))
+        codes[5] = code
+        with pytest.raises(circe.DataError, match=f"z: row 5 is {shown}, which is no code of the fit: these are 0 to 2"):
+            loss(x, torch.tensor(y), codes)
 
 
 # ---- rows and labels

@@ -276,6 +276,19 @@ def test_compile_does_not_break_the_graph(batch, name):
 
 
 @needs_operators
+def test_a_small_last_batch_compiles(mean, points):
+    y, z = torch.tensor(points.y), torch.tensor(points.z)
+    loss = ct.CirceLoss(mean, sigma2_x=1.0)
+    function = torch.compile(loss, fullgraph=True, backend="aot_eager", dynamic=True)
+    with pytest.warns(ct.SmallBatchWarning, match="a batch of 1 row is too small"):
+        for n in (8, 1, 3):
+            x = torch.tensor(points.x[:n], requires_grad=True)
+            value = function(x, y[:n], z[:n])
+            value.backward()
+            assert value.item() == (loss(x, y[:n], z[:n]).item() if n > 3 else 0.0) and bool(x.grad.any()) == (n > 3)
+
+
+@needs_operators
 def test_the_operator_is_well_behaved(batch):
     module, _ = batch.loss("circe")
     x = batch.x.clone().requires_grad_(True)

@@ -60,6 +60,10 @@ def test_the_running_width_is_a_buffer(points, mean, tmp_path):
     loss.train().float()
     loss(x, y, z)
     assert loss.running_sigma2.item() != kept
+    loss.eval().running_sigma2.fill_(1e9)
+    before = loss(x, y, z).item()
+    for convert in ("half", "bfloat16", "double"):  # float16 ends at 65,504
+        assert getattr(loss, convert)()(x, y, z).item() == before
 
 
 def test_the_watchman(points, mean):

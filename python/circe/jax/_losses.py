@@ -167,7 +167,7 @@ def _too_small(name: str, n: int, least: int, small_batch: str) -> bool:
     if refuses:
         raise errors.ShapeError(f"{name} needs at least {least} rows, but the batch has {n}")
     if name not in _told:
-        warnings.warn(f"a batch of {n} rows is too small for {name}, which needs {least}: it counts as 0", SmallBatchWarning,
+        warnings.warn(f"a batch of {n} row{'s' * (n != 1)} is too small for {name}, which needs {least}: it counts as 0", SmallBatchWarning,
                       stacklevel=4)
     _told.add(name)
     return True

@@ -31,6 +31,8 @@ def _points(tensor, name: str, x: Tensor, plan: _plans.Plan) -> Tensor:
     if not isinstance(tensor, Tensor):
         kernel = getattr(plan, f"kernel_{name}", None) if getattr(plan, "by_kernel", True) else None
         tensor = torch.as_tensor(_codes.numbers(tensor, name, plan.mean, kernel), device=x.device)
+    elif plan.coded() and tensor.device.type == "cpu":
+        _known_codes(tensor, name, plan)
     if tensor.device != x.device:
         raise errors.DeviceError(f"{name} is on {tensor.device} and x on {x.device}; they must be on one device: "
                                  f"{name}.to(x.device)")
@@ -41,6 +43,21 @@ def _points(tensor, name: str, x: Tensor, plan: _plans.Plan) -> Tensor:
             raise errors.DTypeError(f"{name} has dtype {tensor.dtype}; it must contain real numbers")
         tensor = tensor.to(x.dtype)
     return _rows(tensor, name)
+
+
+def _known_codes(tensor: Tensor, name: str, plan: _plans.Plan) -> None:
+    """Refuses what mean.encode cannot have made: another encoding of the categories, or one that the fit has not seen."""
+    known = plan.mean._categories.get(name, ())
+    columns = tensor.detach().reshape(len(tensor), -1) if tensor.dim() else tensor
+    for c, texts in enumerate(known if columns.dim() == 2 and columns.shape[1] == len(known) else ()):
+        if texts is None:
+            continue
+        codes = columns[:, c].double()
+        wrong = torch.nonzero(~((codes >= 0) & (codes < len(texts)) & (codes == codes.round())))
+        if len(wrong):
+            row = int(wrong[0])
+            raise errors.DataError(f"{name}: row {row} is {codes[row].item():g}, which is no code of the fit: these are 0 to "
+                                   f"{len(texts) - 1}. Encode the categories with mean.encode(..., {name!r})")
 
 
 def _rows(tensor: Tensor, name: str) -> Tensor:
@@ -121,7 +138,7 @@ def _quick(plan: _plans.Plan, x: Tensor, y: Optional[Tensor], z: Optional[Tensor
         y = z
     if not (x.__class__ is y.__class__ is z.__class__ is Tensor and x.is_cpu and y.is_cpu and z.is_cpu
             and x.layout is y.layout is z.layout is _strided
-            and x.is_contiguous() and y.is_contiguous() and z.is_contiguous()) or y.requires_grad or z.requires_grad:
+            and x.is_contiguous() and y.is_contiguous() and z.is_contiguous()) or y.requires_grad or z.requires_grad or plan.coded():
         return None
     code_x, code_y, code_z = _CODES.get(x.dtype), _CODES.get(y.dtype), _CODES.get(z.dtype)
     shape_x, shape_y, shape_z = x.shape, y.shape, z.shape
@@ -325,7 +342,10 @@ if _HAS_OPERATORS:
     @torch.library.custom_op("circe::measure", mutates_args=())
     def _operator(x: Tensor, y: Optional[Tensor], z: Optional[Tensor], index: Optional[Tensor], plan: int,
                   gather: bool, weights: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
-        value, grad = evaluate(_plans.find(plan), x, y, z, index, True, gather, weights)
+        found = _plans.find(plan)
+        if _is_nothing(found, x, gather):
+            return x.new_zeros(()), torch.zeros_like(x)
+        value, grad = evaluate(found, x, y, z, index, True, gather, weights)
         assert grad is not None
         return _tensor(value, x.dtype), grad
 
@@ -346,6 +366,11 @@ else:
         return False
 
 
+def _is_nothing(plan: _plans.Plan, x: Tensor, gather: bool) -> bool:
+    """Whether the batch has too few rows, and counts as 0. With ranks, all rows count together."""
+    return not gather and x.dim() > 0 and 0 < len(x) < plan.least and not plan.enough(len(x))
+
+
 def measure(plan: _plans.Plan, x: Tensor, y, z, index, gather: bool, weights=None) -> Tensor:
     """The loss, with its gradient in x."""
     if x.__class__ is not Tensor or x.dtype not in _CODES:
@@ -355,6 +380,8 @@ def measure(plan: _plans.Plan, x: Tensor, y, z, index, gather: bool, weights=Non
     if _is_tracing():
         raise errors.UnsupportedError("x is under torch.jit.trace, which would keep this batch's value for all others; use "
                                       "torch.compile")
+    if _is_nothing(plan, x, gather):
+        return (x * 0.0).sum()
     try:
         value, grad = evaluate(plan, x, y, z, index, x.requires_grad and torch.is_grad_enabled(), gather, weights)
     except RuntimeError as error:

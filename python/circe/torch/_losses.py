@@ -59,9 +59,15 @@ class _Loss(torch.nn.Module):
 
     def _measure(self, x: Tensor, y, z, index=None, weights=None) -> Tensor:
         gather = self._gather and self.training and _gather.active() and _gather.world(self._group) > 1
-        if not gather and isinstance(x, Tensor) and x.dim() and 0 < len(x) < self._plan.least and not self._plan.enough(len(x)):
-            return (x * 0.0).sum()
         return _evaluate.measure(self._plan, x, y, z, index, gather, weights)
+
+    def _apply(self, function, recurse=True):
+        """Moves the running width with the module, and leaves it float64: as half of a converted model it would overflow."""
+        kept = self._buffers.get("running_sigma2")
+        super()._apply(function, recurse)
+        if kept is not None and not kept.is_meta:
+            self.running_sigma2 = kept.to(self.running_sigma2.device)
+        return self
 
     def __new__(cls, *arguments, **options):
         made = super().__new__(cls)

@@ -122,10 +122,14 @@ class Plan:
         if self.refuses_small:
             raise errors.ShapeError(f"{self.name} needs at least {self.least} rows, but the batch has {rows}")
         if not self.said:
-            warnings.warn(f"a batch of {rows} rows is too small for {self.name}, which needs {self.least}: it counts as 0 "
-                          "(drop_last=True of a DataLoader leaves it out)", SmallBatchWarning, stacklevel=5)
+            warnings.warn(f"a batch of {rows} row{'s' * (rows != 1)} is too small for {self.name}, which needs {self.least}: it counts as 0 "
+                          "(drop_last=True of a DataLoader leaves it out)", SmallBatchWarning, stacklevel=7)  # the caller of the loss
         self.said = True
         return False
+
+    def coded(self) -> bool:
+        """Whether the mean was fitted on categories: y or z are then their codes."""
+        return self.mean is not None and bool(self.mean.columns_)
 
     def kernel(self, context: _runtime.Context, variable: str) -> _runtime.Handle:
         """The bound kernel of x, y or z in this thread's context."""
