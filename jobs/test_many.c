@@ -50,27 +50,42 @@ typedef struct place {
     int64_t i;
 } place;
 
+static int compare(const column_set *a, const column_set *b) {
+    if (a->n != b->n) return a->n < b->n ? -1 : 1;
+    for (int64_t k = 0; k < a->n; k++)
+        if (a->at[k] != b->at[k]) return a->at[k] < b->at[k] ? -1 : 1;
+    return 0;
+}
+
 static int by_conditions(const void *a, const void *b) {
     const place *p = a, *q = b;
-    const column_set *y = &p->columns->of[OF_Y], *other = &q->columns->of[OF_Y];
-    if (y->n != other->n) return y->n < other->n ? -1 : 1;
-    for (int64_t k = 0; k < y->n; k++)
-        if (y->at[k] != other->at[k]) return y->at[k] < other->at[k] ? -1 : 1;
-    return p->i < q->i ? -1 : p->i > q->i;
+    int order = compare(&p->columns->of[OF_Y], &q->columns->of[OF_Y]);
+    return order != 0 ? order : p->i < q->i ? -1 : p->i > q->i;
+}
+
+static int by_columns(const void *a, const void *b) {
+    const place *p = a, *q = b;
+    int order = 0;
+    for (int r = 0; r < QUESTION_ROLES && order == 0; r++) order = compare(&p->columns->of[r], &q->columns->of[r]);
+    return order != 0 ? order : p->i < q->i ? -1 : p->i > q->i;
 }
 
 static bool same_conditions(const question_columns *a, const question_columns *b) {
-    const column_set *y = &a->of[OF_Y], *other = &b->of[OF_Y];
-    return y->n == other->n && memcmp(y->at, other->at, (size_t)y->n * sizeof *y->at) == 0;
+    return compare(&a->of[OF_Y], &b->of[OF_Y]) == 0;
+}
+
+static place *places_of(const many *m, int (*order)(const void *, const void *)) {
+    place *places = small_alloc((size_t)m->all.n * sizeof *places);
+    for (int64_t i = 0; i < m->all.n; i++) places[i] = (place){&m->all.columns[i], i};
+    qsort(places, (size_t)m->all.n, sizeof *places, order);
+    return places;
 }
 
 /* Chunks of questions on the same conditions. */
 static void arrange(many *m) {
-    OWNED place *places = small_alloc((size_t)m->all.n * sizeof *places);
+    OWNED place *places = places_of(m, by_conditions);
     m->order = arena_alloc(&m->all.owner, (size_t)m->all.n * sizeof *m->order);
     m->chunk = arena_alloc(&m->all.owner, (size_t)(m->all.n + 1) * sizeof *m->chunk);
-    for (int64_t i = 0; i < m->all.n; i++) places[i] = (place){&m->all.columns[i], i};
-    qsort(places, (size_t)m->all.n, sizeof *places, by_conditions);
     for (int64_t i = 0, from = 0; i < m->all.n; i++) {
         m->order[i] = places[i].i;
         if (i > from && i - from < CHUNK && same_conditions(places[i].columns, places[i - 1].columns)) continue;
@@ -277,8 +292,31 @@ static int by_p(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Holm (1979): the chance of any false rejection; Benjamini and Hochberg (1995): the share of false ones. */
-static void adjust(circe_tests_result *r) {
+/* first[i]: the first question on the same columns as question i. How many are not the first. */
+static int64_t find_repeated(const many *m, int64_t *first) {
+    OWNED place *places = places_of(m, by_columns);
+    int64_t repeated = 0;
+    for (int64_t k = 0, at = 0; k < m->all.n; k++) {
+        bool same = k > 0;
+        for (int r = 0; r < QUESTION_ROLES && same; r++)
+            same = compare(&places[k].columns->of[r], &places[at].columns->of[r]) == 0;
+        if (!same) at = k;
+        first[places[k].i] = places[at].i;
+        repeated += same;
+    }
+    return repeated;
+}
+
+/* Holm (1979): the chance of any false rejection; Benjamini and Hochberg (1995): the share of false ones. The same test
+ * asked again is no further one. */
+static void adjust(many *m) {
+    circe_tests_result *r = m->result;
+    OWNED int64_t *first = small_alloc((r->n + 1) * sizeof *first);
+    int64_t repeated = find_repeated(m, first);
+    if (repeated > 0)
+        notes_add(&m->warnings,
+                  "%" PRId64 " test%s the columns of an earlier one, and %s not count again in the adjustment",
+                  repeated, repeated == 1 ? " has" : "s have", repeated == 1 ? "does" : "do");
     OWNED circe_answer **sorted = small_alloc((r->n + 1) * sizeof *sorted);
     size_t n = 0;
     for (size_t i = 0; i < r->n; i++) {
@@ -286,7 +324,7 @@ static void adjust(circe_tests_result *r) {
         a->p_holm = a->p_bh = NAN;
         r->n_failed += a->error != NULL;
         r->n_cached += a->cached != 0;
-        if (a->error == NULL) sorted[n++] = a;
+        if (a->error == NULL && first[i] == (int64_t)i) sorted[n++] = a;
     }
     qsort(sorted, n, sizeof *sorted, by_p);
     double largest = 0.0, least = 1.0;
@@ -297,6 +335,10 @@ static void adjust(circe_tests_result *r) {
     for (size_t k = n; k-- > 0;) {
         least = fmin(least, (double)n / (double)(k + 1) * sorted[k]->result.p_value);
         sorted[k]->p_bh = least;
+    }
+    for (size_t i = 0; i < r->n; i++) {
+        r->answers[i].p_holm = r->answers[first[i]].p_holm;
+        r->answers[i].p_bh = r->answers[first[i]].p_bh;
     }
 }
 
@@ -374,7 +416,7 @@ circe_status circe_tests_run(circe_context *context, const circe_table *table, c
         arrange(&m);
         status = run_all(&m);
     }
-    if (status == CIRCE_OK) adjust(m.result);
+    if (status == CIRCE_OK) adjust(&m);
     m.result->warnings = notes_hand_over(&m.warnings);
     questions_free(&m.all);
     notes_free(&m.warnings);

@@ -1,6 +1,7 @@
 /* A file of questions: its first line names the columns x, z and, where something is given, y, in any order and case;
  * each other line is a test. A cell lists columns of the data as the command line does: income,"age, in years". Cells
- * are separated by tabs where the first line has one, otherwise by commas, and may be quoted. */
+ * are separated by tabs where the first line has one, by semicolons where it has one and no comma, otherwise by commas,
+ * and may be quoted. */
 #include "jobs/test_parts.h"
 
 #include <errno.h>
@@ -56,7 +57,9 @@ static int cut(char *line, char separator, char *fields[MOST_FIELDS]) {
 static circe_status read_header(parser *p, char *line) {
     char *fields[MOST_FIELDS];
     int found[ROLES] = {0, 0, 0};
-    p->separator = strchr(line, '\t') != NULL ? '\t' : ',';
+    p->separator = strchr(line, '\t') != NULL                               ? '\t'
+                   : strchr(line, ',') == NULL && strchr(line, ';') != NULL ? ';'
+                                                                            : ',';
     p->n_fields = cut(line, p->separator, fields);
     if (p->n_fields < 0) return circe_fail(CIRCE_ERR_FORMAT, "%s: line 1: a quote is not closed", p->path);
     for (int f = 0; f < p->n_fields; f++) {

@@ -201,6 +201,17 @@ class TestTest(InferenceTest):
         self.assertEqual([line["y"] for line in lines], ["y", "y", "", "y,z"])
         self.assertIn("4 tests (kci)", self.succeed(*many).stdout)
 
+    def test_pairs_that_repeat(self):
+        """They count once in the adjustment."""
+        self.write("once.csv", "x;z;y\nbound;z;y\nfree;z;y\n")
+        self.write("twice.csv", "x,z,y\nbound,z,y\nfree,z,y\nbound,z,y\nbound,z,y\n")
+        once, twice = (self.as_json("test", "kci", "--data", "table.csv", "--pairs", name)["tests"] for name in ("once.csv", "twice.csv"))
+        for i, k in enumerate((0, 1, 0, 0)):
+            for name in ("p_value", "p_holm", "p_bh"):
+                self.assertEqual(twice[i][name], once[k][name])
+        result = self.succeed("test", "kci", "--data", "table.csv", "--pairs", "twice.csv")
+        self.assertIn("2 tests have the columns of an earlier one, and do not count again", " ".join(result.stderr.split()))
+
     def test_pairs_test_wise(self):
         self.write("pairs.csv", "x,z,y\nfree,z,y\nholes,z,y\n")
         many = ["test", "gcm", "--data", "table.csv", "--pairs", "pairs.csv"]
