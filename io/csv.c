@@ -140,8 +140,11 @@ static circe_status unknown_column(reader *r, const char *wanted) {
                           r->scanner.name, wanted, r->header.count - 1);
     io__choices_init(&choices, wanted);
     for (size_t f = 0; f < r->header.count; f++) io__choices_add(&choices, io__texts_get(&r->header, f));
-    return circe_fail(CIRCE_ERR_ARGUMENT, "%s: there is no column '%.100s'; it has %s", r->scanner.name, wanted,
-                      io__choices_text(&choices));
+    circe_status status = circe_fail(CIRCE_ERR_ARGUMENT, "%s: there is no column '%.100s'; it has %s", r->scanner.name,
+                                     wanted, io__choices_text(&choices));
+    if (r->header.count > 1) return status;
+    return circe_fail_hint(status,
+                           "line 1 names the columns, separated by commas, semicolons or tabs; here it is one name");
 }
 
 /* How many columns have this name; `field` is the first of them. */
@@ -416,14 +419,14 @@ static io_reading reading_or_usual(const io_reading *reading) {
     return how;
 }
 
-/* If the comma is the decimal point, semicolons usually separate the fields. The same holds if the first line has
- * semicolons and no comma. */
+/* The sign that separates the names in the first line: a comma, or where it has none, or the comma is the decimal sign,
+ * a semicolon or a tab. */
 static char delimiter_of(const char *data, size_t bytes, const io_reading *reading) {
     const char *end = bytes > 0 ? memchr(data, '\n', bytes) : NULL;
     size_t line = end != NULL ? (size_t)(end - data) : bytes;
-    if (line == 0 || memchr(data, ';', line) == NULL) return ',';
-    bool comma = reading != NULL && reading->decimal == ',';
-    return comma || memchr(data, ',', line) == NULL ? ';' : ',';
+    bool decimal = reading != NULL && reading->decimal == ',';
+    if (line == 0 || (!decimal && memchr(data, ',', line) != NULL)) return ',';
+    return memchr(data, ';', line) != NULL ? ';' : memchr(data, '\t', line) != NULL ? '\t' : ',';
 }
 
 /* The delimiter of a .csv is told by its first line; 0 asks for that. */

@@ -57,7 +57,7 @@ static circe_status trim(io__text *text) {
 }
 
 circe_status io__text_begin(io__text *text, uint64_t bytes) {
-    char mark[3];
+    char mark[4];
     text->start = 0;
     text->end = bytes;
     if (bytes >= sizeof mark) {
@@ -67,7 +67,10 @@ circe_status io__text_begin(io__text *text, uint64_t bytes) {
         else
             status = fill(text, 0, sizeof mark, mark);
         if (status != CIRCE_OK) return status;
-        if (memcmp(mark, "\xef\xbb\xbf", sizeof mark) == 0) text->start = sizeof mark;
+        if (memcmp(mark, "\xef\xbb\xbf", 3) == 0) text->start = 3;
+        if (memcmp(mark, "PK\3\4", 4) == 0)
+            return circe_fail(CIRCE_ERR_FORMAT,
+                              "%s: it is no text but a zip archive, as .xlsx files are; export it as .csv", text->name);
         if (memcmp(mark, "\xff\xfe", 2) == 0 || memcmp(mark, "\xfe\xff", 2) == 0)
             return circe_fail(CIRCE_ERR_FORMAT, "%s: the text is in UTF-16; save it in UTF-8", text->name);
     }

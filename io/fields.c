@@ -46,6 +46,7 @@ static circe_status check_range(const place *at, double value) {
     const io_field *f = at->field;
     if ((f->low == 0 && f->high == 0) || (value >= f->low && value <= f->high)) return CIRCE_OK;
     if (f->low == DBL_MIN && value < f->low) return refuse(at, "it must be greater than 0, not %.10g", value);
+    if (f->low == DBL_MIN) return refuse(at, "it must be at most %.10g, not %.10g", f->high, value);
     if (isinf(f->high)) return refuse(at, "it must be at least %.10g, not %.10g", f->low, value);
     return refuse(at, "it must be from %.10g to %.10g, not %.10g", f->low, f->high, value);
 }

@@ -49,6 +49,16 @@ io_format io_format_of(const char *path, const char *asked) {
     return format_of_name(path);
 }
 
+/* What other programs keep tables in, and people try first. */
+static bool is_foreign(const char *path) {
+    static const char *const all[] = {"xlsx", "xls",      "ods", "parquet", "feather", "arrow", "json", "sav",
+                                      "dta",  "sas7bdat", "rds", "rda",     "pkl",     "h5",    "hdf5"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot != NULL && i < sizeof all / sizeof *all; i++)
+        if (strcasecmp(dot + 1, all[i]) == 0) return true;
+    return false;
+}
+
 /* The contents of a pipe have no file name, so text is read as .csv. */
 static io_format format_of_content(const circe__mapped *file, bool plain) {
     const unsigned char *data = file->data;
@@ -117,6 +127,9 @@ static circe_status read_npy(circe__mapped *file, const char *name, io_table *ta
 
 static circe_status read_format(circe__mapped *file, io_format format, const char *path, const char *selection,
                                 const char *columns, const io_reading *reading, io_table *table) {
+    if (is_foreign(path) && format != IO_CSV && format != IO_TSV)
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: circe does not read %s files; export the table as .csv", path,
+                          strrchr(path, '.'));
     if (columns != NULL && format != IO_CSV && format != IO_TSV && format != IO_UNKNOWN)
         return circe_fail(CIRCE_ERR_ARGUMENT, "%s: columns can be selected only from a .csv or .tsv", path);
     if (columns == NULL) columns = selection;
@@ -267,6 +280,10 @@ static circe_status read_source(const char *path, const char *selection, const c
                                 io_table *table) {
     opened from = {.name = io_is_standard_input(path) ? "standard input" : path,
                    .format = io_format_of(path, reading != NULL ? reading->format : NULL)};
+    bool text = from.format == IO_CSV || from.format == IO_TSV;
+    if (text && columns != NULL && selection != NULL)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s:%.100s: options name the columns here; leave out ':%.100s'", path,
+                          selection, selection);
     circe_status status = io__place_open(path, &from.place);
     if (status != CIRCE_OK) return status;
     if (!read_text(&from, columns != NULL ? columns : selection, reading, table, &status))

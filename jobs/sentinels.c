@@ -4,6 +4,7 @@
  * the distribution. */
 #include "jobs/sentinels.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -72,6 +73,33 @@ static void note_texts(const input *in, int64_t c, notes *warnings) {
               name, input_source(in), texts, rows);
 }
 
+/* Whether two texts are one but for case and spaces. */
+static bool are_alike(const char *a, const char *b) {
+    for (;; a++, b++) {
+        while (*a == ' ') a++;
+        while (*b == ' ') b++;
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return false;
+        if (*a == '\0') return true;
+    }
+}
+
+/* "Yes" and "yes" are two categories, and hardly ever meant to be. */
+static void note_alike(const input *in, int64_t c, notes *warnings) {
+    enum { MOST = 500 };
+    int64_t n = input_n_categories(in, c);
+    char *const *texts = in->described->categories[c];
+    for (int64_t i = 0; i < n && n <= MOST; i++)
+        for (int64_t j = 0; j < i; j++) {
+            if (!are_alike(texts[j], texts[i])) continue;
+            OWNED char *name = column_name(in, c);
+            notes_add(warnings,
+                      "column %s of %s has the categories '%s' and '%s', which count as two; if that is a slip, write "
+                      "them alike",
+                      name, input_source(in), texts[j], texts[i]);
+            return;
+        }
+}
+
 /* Programs write the numbers of columns as their names. */
 static void note_first_row(const input *const *group, int k, notes *warnings) {
     for (int before = 0; before < k; before++)
@@ -130,6 +158,7 @@ void sentinels_note(const input *const *group, int n, notes *warnings) {
         for (int64_t c = 0; sorted != NULL && c < m->cols; c++) {
             if (input_n_categories(group[k], c) > 0) {
                 note_texts(group[k], c, warnings);
+                note_alike(group[k], c, warnings);
                 continue;
             }
             for (int64_t i = 0; i < m->rows; i++) sorted[i] = circe__at(m, i, c);

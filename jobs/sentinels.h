@@ -8,7 +8,8 @@
 
 /* Adds a sentence for every column of numbers whose largest or smallest value is far from all others and occurs more
  * than once, or is farther away than any distribution met in practice would produce; and for columns whose values lie
- * so close that reading them may have made different ones equal, and columns of categories that differ in most rows. */
+ * so close that reading them may have made different ones equal, columns of categories that differ in most rows, and
+ * categories that differ in case and spaces alone. */
 void sentinels_note(const input *const *group, int n, notes *warnings);
 
 #endif

@@ -24,6 +24,7 @@ enum paper_model_word {
  * determines which runs there are, not how a run is done, so it is not a setting of a run. */
 #define POSITIVE .low = DBL_MIN, .high = INFINITY
 #define NOT_NEGATIVE .low = 0, .high = INFINITY
+#define WIDTH .low = DBL_MIN, .high = 1e30 /* as of the options of train */
 
 /* d: of multivariate models, dimensions. The rest is of pictures. dependence: of dsprites; -1: not said. file, folder:
  * the published set; NULL: drawn. size, identities: of faces, pixels and people. */
@@ -59,13 +60,13 @@ enum paper_trained_on { ON_DOMAIN, ON_OOD };
     X(WORD, trained_on, "trained_on", "ood", .words = "domain|ood")                                      \
     X(NUMBERS, gamma, "gamma", "[100, 1000]", NOT_NEGATIVE, .not_in_json = true)                         \
     X(WORD, estimator, "estimator", "ustat", .words = "biased|debiased|centered|ustat")                  \
-    X(NUMBER, sigma2_x, "sigma2_x", "0.1", POSITIVE)                                                     \
+    X(NUMBER, sigma2_x, "sigma2_x", "0.1", WIDTH)                                                        \
     X(WORD, width_x, "width_x", "median", .words = "given|median|running")                               \
     X(WORD, normalize_x, "normalize_x", "none", .words = "none|rows|batch")                              \
-    X(NUMBERS, sigma2_y, "sigma2_y", "[1, 0.1]", POSITIVE)                                               \
-    X(NUMBER, sigma2_z, "sigma2_z", "1", NOT_NEGATIVE)                                                   \
+    X(NUMBERS, sigma2_y, "sigma2_y", "[1, 0.1]", WIDTH)                                                  \
+    X(NUMBER, sigma2_z, "sigma2_z", "1", .low = 0, .high = 1e30)                                         \
     X(TRUTH, per_dimension, "per_dimension", "true")                                                     \
-    X(NUMBERS, ridge, "ridge", "[0.01, 0.1]", POSITIVE)                                                  \
+    X(NUMBERS, ridge, "ridge", "[0.01, 0.1]", WIDTH)                                                     \
     X(WORD, method, "method", "lowrank", .words = "auto|lowrank|dense|rff")                              \
     X(WHOLE, rff_features, "rff_features", "512", .low = 1, .high = 1e6)                                 \
     X(WORD, regress_z, "regress_z", "batch", .words = "batch|holdout")                                   \
@@ -125,11 +126,11 @@ IO_STRUCT(paper_training, PAPER_TRAINING)
 IO_STRUCT(paper_evaluation, PAPER_EVALUATION)
 
 /* CIRCE as every method's prediction is measured by it, whatever it was trained with; as in a method. chunk: rows. */
-#define PAPER_YARDSTICK(X)                                 \
-    X(NUMBER, sigma2_x, "sigma2_x", "0.05", POSITIVE)      \
-    X(NUMBERS, sigma2_y, "sigma2_y", "[1, 0.1]", POSITIVE) \
-    X(NUMBER, sigma2_z, "sigma2_z", "0.5", NOT_NEGATIVE)   \
-    X(NUMBERS, ridge, "ridge", "[0.01, 0.1]", POSITIVE)    \
+#define PAPER_YARDSTICK(X)                                         \
+    X(NUMBER, sigma2_x, "sigma2_x", "0.05", WIDTH)                 \
+    X(NUMBERS, sigma2_y, "sigma2_y", "[1, 0.1]", WIDTH)            \
+    X(NUMBER, sigma2_z, "sigma2_z", "0.5", .low = 0, .high = 1e30) \
+    X(NUMBERS, ridge, "ridge", "[0.01, 0.1]", WIDTH)               \
     X(WHOLE, chunk, "chunk", "1024", .low = 16, .high = 1e6)
 IO_STRUCT(paper_yardstick, PAPER_YARDSTICK)
 

@@ -141,6 +141,11 @@ class CellsTest(CliTest):
         result = self.succeed("measure", "hsic", "--data", "clean.csv", "--x", "sex", "--z", "age")
         self.assertNotIn("warning", result.stderr)
 
+    def test_categories_that_differ_in_case_are_told(self):
+        self.write("cases.csv", "a,b\n" + "".join(f"{('yes', 'no', 'Yes')[i % 3]},{i * i % 37}\n" for i in range(60)))
+        result = self.succeed("test", "kci", "--data", "cases.csv", "--x", "a", "--z", "b")
+        self.assertIn("column 'a' of cases.csv has the categories 'yes' and 'Yes', which count as two", " ".join(result.stderr.split()))
+
     def test_a_kernel_of_numbers_on_categories_is_told(self):
         data = ["--data", "clean.csv", "--x", "code", "--z", "age", "--categories", "code"]
         result = self.succeed("measure", "hsic", *data, "--kernel-x", "gaussian(1)")

@@ -505,6 +505,7 @@ class RefusalTest(ExperimentTest):
                 ("    regularizer: circe", "    regularizer: circa", ("none|circe|hscic|gcm|hsic", "did you mean circe?")),
                 ("seeds: 2\n", "seeds: -1\n", ("key 'seeds'", "from 0 to 1000, not -1")),
                 ("rate: 1e-3", "rate: 0", ("greater than 0",)),
+                ("gamma: [10, 1000]", "gamma: [10, 1000]\n    sigma2_x: 1e300", ("key 'sigma2_x'", "at most 1e+30, not 1e+300")),
                 ("    d: [2]", "    d: [1]", ("d must be from 2",))):
             text, line = self.changed(before, after)
             self.refuse(text, *words)

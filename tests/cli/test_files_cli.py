@@ -53,6 +53,17 @@ class BadFileTest(CliTest):
         self.bad_y("no_rows.npy", npy_bytes([], header="{'descr': '<f8', 'fortran_order': False, 'shape': (0,), }"))
         self.bad_y("only_header.csv", "a,b\n")
 
+    def test_tables_of_other_programs(self):
+        self.bad_y("table.xlsx", b"PK\3\4" + bytes(40), "does not read .xlsx files", "export the table as .csv")
+        self.bad_y("table.parquet", b"PAR1" + bytes(40), "does not read .parquet files")
+        self.bad_y("table.csv", b"PK\3\4" + bytes(40), "zip archive", "export it as .csv")
+        table = ["test", "kci", "--data", "table.csv", "--x", "a", "--z", "b"]
+        self.write("table.csv", "a|b\n1|2\n")
+        self.refuse(2, ["it has 'a|b'", "commas, semicolons or tabs"], *table)
+        self.write("table.csv", "a,b\n1,2\n")
+        table[3] = "table.csv:a"
+        self.refuse(2, ["options name the columns here", "leave out ':a'"], *table)
+
     def test_one_row(self):
         self.refuse(2, ["one_row.npy", "1 row"], *self.fit_args(y="one_row.npy", z="one_row.npy"))
         self.refuse(2, ["one_row.npy", "1 row"], *self.measure_args("one_row.npy", "one_row.npy", "one_row.npy"))

@@ -29,6 +29,8 @@ static void csv_plain(void **state) {
         "a,b\n1,2.5\n-300,0.5",
         "\"a\",\"b\"\n\"1\",\"2.5\"\n\"-3e+2\",\"5e-1\"\n\n\n",
         " a , \"b\" \n 1 ,\t2.5 \n -300. , 0.5\n",
+        "a;b\n1;2.5\n-300;0.5\n",
+        "a\tb\n1\t2.5\n-300\t0.5\n",
     };
     for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
         io_table table = parse_csv(texts[k], NULL);
