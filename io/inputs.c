@@ -208,7 +208,7 @@ circe_status inputs_check_categories(const reading_options *options, input *cons
 
 circe_status rows_wanted(double option, int64_t *rows) {
     *rows = isnan(option) ? 0 : option == CIRCE_AUTO ? ALL_ROWS : (int64_t)fmin(option, 9e15);
-    if (*rows <= 0 || option == (double)*rows) return CIRCE_OK;
+    if (isnan(option) || option == CIRCE_AUTO || option == (double)*rows) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_ARGUMENT, "--rows must be a whole number of rows, or all, not %.10g", option);
 }
 

@@ -358,6 +358,8 @@ static circe_status check(many *m, const circe_table *table, const char *method)
     if (status == CIRCE_OK && m->what == NULL)
         status = circe_fail(CIRCE_ERR_ARGUMENT, "--pairs needs one test, such as kci, not '%s'",
                             method != NULL ? method : "");
+    if (status == CIRCE_OK && circe_options_given(&circe_test_job_schema, o, "block") && o->time == NULL)
+        status = circe_fail(CIRCE_ERR_ARGUMENT, "--block needs --time: it is a number of consecutive times");
     if (status == CIRCE_OK && strcmp(o->missing, "impute") == 0)
         status = circe_fail(CIRCE_ERR_ARGUMENT, "--missing impute is for a single test; with --pairs, use drop");
     if (status == CIRCE_OK && circe_word_index(test_regressors, o->regressor) < 0)

@@ -231,6 +231,7 @@ class TestTest(InferenceTest):
             alone = self.as_json(*self.ask("kci", "free", "y", "z", "days.csv"), *more, "--threads", "1")
             self.assertEqual(self.as_json(*many, *more)["tests"][0]["p_value"], alone["p_value"], more)
         self.refuse(2, ["--time", "dates such as 2024-03-31", "not 'p"], *many, "--time", "who")
+        self.refuse(2, ["--block needs --time"], *many, "--block", "3")
         self.refuse(2, ["--weights", "one column of numbers"], *many, "--weights", "who")
         self.refuse(2, ["--weights", "at least 0"], *many, "--weights", "noise")
         rows[4]["day"] = ""

@@ -160,6 +160,8 @@ class TestRows(LargeTest):
     def test_a_sample_of_the_rows(self):
         fit = ["fit", "--y", "many_y.npy", "--z", "many_z.npy", "-o", "m.safetensors"]
         self.assertEqual(self.as_json(*fit, "--rows", "500")["n"], 500)
+        for rows in ("0.5", "1.5", "1e-300"):
+            self.refuse(2, ["--rows must be a whole number of rows, or all, not " + rows], *fit, "--rows", rows)
         self.assertEqual(self.as_json(*fit, "--rows", "60000")["n"], self.rows)
         found = self.as_json(*self.many(), "--rows", "800")
         self.assertEqual((found["n"], found["rows_given"], found["split"]["holdout"]), (400, self.rows, 400))
