@@ -7,11 +7,11 @@
 
 #include "base/small.h"
 #include "core/settings.h"
-#include "io/paths.h"
 #include "jobs/columns.h"
 #include "jobs/fitting.h"
 #include "jobs/json.h"
 #include "jobs/model_file.h"
+#include "jobs/outputs.h"
 #include "jobs/sentinels.h"
 #include "mpi/mpi_fit.h"
 #include "mpi/ranks.h"
@@ -43,7 +43,7 @@ static circe_status begin(fit_job *j) {
     circe_status status = circe_options_check(&circe_fit_schema, o);
     if (status == CIRCE_OK) status = rows_wanted(o->rows, &j->rows);
     if (status == CIRCE_OK) status = fitting_open(&circe_fit_schema, o, &j->fitting);
-    if (status == CIRCE_OK && ranks_rank() == 0) status = path_check_writable("-o", o->output);
+    if (status == CIRCE_OK && ranks_rank() == 0) status = output_check(&circe_fit_schema, o, "output");
     return status;
 }
 

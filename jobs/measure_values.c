@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "base/small.h"
 #include "core/settings.h"
-#include "io/paths.h"
 #include "jobs/columns.h"
 #include "jobs/measuring_job.h"
+#include "jobs/outputs.h"
 
 /* A result with what it borrows its kernels from. */
 typedef struct measure_result {
@@ -202,7 +202,7 @@ circe_status circe_measure_run(circe_context *context, const circe_table *table,
                      .warnings = {.watch = watch}};
     measure_result *made = small_alloc(sizeof *made);
     if (status == CIRCE_OK) status = measure_job_choose(&j, name);
-    if (status == CIRCE_OK && options->grad != NULL) status = path_check_writable("--grad", options->grad);
+    if (status == CIRCE_OK && options->grad != NULL) status = output_check(&circe_measure_job_schema, options, "grad");
     if (status == CIRCE_OK) status = measure_job_prepare(&j);
     if (status == CIRCE_OK) status = evaluate_job(&j, &made->shown);
     if (status == CIRCE_OK) describe(&j, made);

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/small.h"
 #include "core/settings.h"
-#include "io/paths.h"
 #include "jobs/columns.h"
+#include "jobs/outputs.h"
 #include "jobs/training.h"
 #include "mpi/ranks.h"
 
@@ -105,7 +105,7 @@ circe_status training_regularizer_for(const training_job *job, const training_pa
 
 /* Two runs would overwrite each other's checkpoint, and each would continue from the other's. */
 static circe_status hold_output(training_job *job) {
-    circe_status status = path_check_writable("-o", job->options->output);
+    circe_status status = output_check(&circe_train_schema, job->options, "output");
     return status == CIRCE_OK ? io_lock_take(job->options->output, &job->lock) : status;
 }
 

@@ -8,11 +8,11 @@
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
 #include "cli/common/terminal.h"
-#include "io/paths.h"
+#include "jobs/outputs.h"
 #include "jobs/predictor.h"
 
 static void print_text(const circe_predictions *p, const char *path) {
-    printf("%s: %" PRId64 " predictions\n", path, p->rows);
+    printf("%s: %" PRId64 " prediction%s\n", path, p->rows, p->rows == 1 ? "" : "s");
     text_columns(&p->columns);
     for (int64_t c = 0; c < p->n_errors; c++) {
         const circe_prediction_error *e = &p->errors[c];
@@ -57,7 +57,7 @@ int cmd_predict(const args *arguments) {
     const circe_watch watch = session_watch(&arguments->own);
     int status = session_open(&arguments->own, &s);
     if (status == EXIT_DONE && strcmp(options.output, "-") != 0)
-        status = message_refused(path_check_writable("-o", options.output));
+        status = message_refused(output_check(circe_schema_of("predict"), &options, "output"));
     if (status == EXIT_DONE)
         status = message_refused(circe_predict(s.context, NULL, NULL, &options, &watch, &predictions));
     progress_clear();

@@ -64,6 +64,23 @@ class BadFileTest(CliTest):
         table[3] = "table.csv:a"
         self.refuse(2, ["options name the columns here", "leave out ':a'"], *table)
 
+    def test_no_output_replaces_an_input(self):
+        rows = "".join(f"{i % 7},{i * i % 11}\n" for i in range(120))
+        self.write("table.csv", "a,b\n" + rows)
+        table = (self.path / "table.csv").read_bytes()
+        model = ["train", "--data", "table.csv", "--features", "a", "--target", "b", "--regularizer", "none", "--task", "regression", "--epochs", "1", "-o"]
+        self.succeed(*model, "predictor.safetensors", "--report", "r")
+        for words, arguments in (
+                (["-o ./table.csv", "--data"], ["fit", "--data", "table.csv", "--y", "a", "--z", "b", "-o", "./table.csv"]),
+                (["-o table.csv", "--y"], ["fit", "--y", "table.csv:a", "--z", "table.csv:b", "-o", "table.csv"]),
+                (["--grad table.csv", "--data"], ["measure", "hsic", "--data", "table.csv", "--x", "a", "--z", "b", "--grad", "table.csv"]),
+                (["-o table.csv", "--data"], [*model, "table.csv"]),
+                (["-o table.csv", "--data"], ["predict", "--model", "predictor.safetensors", "--data", "table.csv", "-o", "table.csv"]),
+                (["-o predictor.safetensors", "--model"], ["predict", "--model", "predictor.safetensors", "--data", "table.csv", "-o", "predictor.safetensors"])):
+            self.refuse(2, ["would overwrite what", "name another file", *words], *arguments)
+        self.assertEqual((self.path / "table.csv").read_bytes(), table)
+        self.succeed("predict", "--model", "predictor.safetensors", "--data", "table.csv", "-o", "p.csv")
+
     def test_one_row(self):
         self.refuse(2, ["one_row.npy", "1 row"], *self.fit_args(y="one_row.npy", z="one_row.npy"))
         self.refuse(2, ["one_row.npy", "1 row"], *self.measure_args("one_row.npy", "one_row.npy", "one_row.npy"))
