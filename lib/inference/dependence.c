@@ -225,7 +225,8 @@ static circe_status check_count(const circe__dependence *d) {
                      CIRCE_ERR_VALUE,
                      "%lld times in blocks of %.0f give only %lld of the 5 blocks that are needed: use shorter blocks",
                      (long long)d->units, d->length, (long long)d->blocks.k)
-               : circe_fail(CIRCE_ERR_VALUE, "there are %lld groups; at least 5 are needed", (long long)d->blocks.k);
+               : circe_fail(CIRCE_ERR_VALUE, "there %s %lld group%s; at least 5 are needed",
+                            d->blocks.k == 1 ? "is" : "are", (long long)d->blocks.k, d->blocks.k == 1 ? "" : "s");
 }
 
 circe_status circe__dependence_make(circe__data *data) {

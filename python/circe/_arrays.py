@@ -367,7 +367,16 @@ def dropped(**variables):
     same_order(**variables)
     arrays = {name: read(values, name) for name, values in variables.items() if values is not None}
     kept = complete(arrays)
+    if "weights" in arrays and arrays["weights"].dtype.kind in "fiub":  # while rows still count as the caller's do
+        _refuse_weights(arrays["weights"].reshape(len(kept), -1)[:, 0], missing=True)
     return {name: arrays[name][kept] if name in arrays else None for name in variables}, kept
+
+
+def _refuse_weights(found: np.ndarray, missing: bool = False) -> None:
+    """missing: a NaN is no weight, and no error."""
+    wrong = np.flatnonzero(~((found >= 0) & np.isfinite(found) | (missing & np.isnan(found))))
+    if wrong.size:
+        raise errors.DataError(f"the weight of row {wrong[0]} is {found[wrong[0]]}; a weight must be a number, at least 0")
 
 
 def weights_of(values, rows: int) -> np.ndarray:
@@ -379,9 +388,7 @@ def weights_of(values, rows: int) -> np.ndarray:
     if found.shape not in ((rows,), (rows, 1)):
         raise errors.ShapeError(f"weights have the shape {found.shape}; there are {rows} rows")
     found = found.reshape(rows)
-    wrong = np.flatnonzero(~((found >= 0) & np.isfinite(found)))
-    if wrong.size:
-        raise errors.DataError(f"the weight of row {wrong[0]} is {found[wrong[0]]}; a weight must be a number, at least 0")
+    _refuse_weights(found)
     if not (found > 0).any():
         raise errors.DataError("all weights are 0, so no rows are left")
     return found

@@ -328,3 +328,16 @@ def test_audit_refuses():
             audited({**columns, "w": weights}, weights="w")
     with pytest.raises(circe.CirceError, match="no column 'v'"):
         audited(columns, weights="v")
+
+
+def test_a_bad_weight_is_told_by_its_own_row():
+    """Rows with missing cells are left out, and still count."""
+    x, y, z = np.random.default_rng(0).normal(size=(3, 60))
+    x[2], weights = np.nan, np.where(np.arange(60) == 9, -1.0, 1.0)
+    options = {"weights": weights, "missing": "drop"}
+    for call in (lambda: circe.test(x, y, z, **options), lambda: circe.kci(x, y, z, **options),
+                 lambda: circe.ConditionalMean(missing="drop").fit(x, z, weights)):
+        with pytest.raises(circe.DataError, match="the weight of row 9 is -1"):
+            call()
+    weights[9] = np.nan  # missing, too
+    assert circe.test(x, y, z, **options).n == 58
