@@ -123,6 +123,19 @@ static void note_rare_classes(training_job *job) {
                   rows[rarest]);
 }
 
+/* Where the mean of --invariant-to given --given fits badly, it leaves dependence. */
+static void note_width(training_job *job) {
+    circe_cme_info info;
+    const circe_cme *mean = circe_measure_mean(job->regularizer);
+    if (mean == NULL || circe_cme_get_info(mean, &info) != CIRCE_OK || info.width_at_edge == 0) return;
+    notes_add(&job->warnings,
+              "leave-one-out chose the %s width tried for the kernel of --given, --sigma2-y %.3g; the mean of "
+              "--invariant-to given --given may fit better, and less dependence be left, with a %s one%s",
+              info.width_at_edge < 0 ? "smallest" : "largest", info.sigma2_y / (double)job->set->training.data.y.cols,
+              info.width_at_edge < 0 ? "smaller" : "larger",
+              given(job, "sigma2-y") ? ", or with those of --sigma2-y auto" : "");
+}
+
 void training_note_unused(training_job *job) {
     static const char *const of_images[] = {"path-column", "array", "labels", "image-size", "channels"};
     const circe_train_options *o = job->options;
@@ -157,6 +170,7 @@ void training_note_unused(training_job *job) {
     else if (job->options->task == NULL && job->set->target.n == 1)
         note_two_values(job);
     training_note_relations(job);
+    note_width(job);
     sentinels_note(group, 1, &job->warnings);
     if (job->set->dropped > 0)
         notes_add(&job->warnings, "left out %" PRId64 " row%s with missing cells", job->set->dropped,

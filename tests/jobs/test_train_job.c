@@ -244,6 +244,26 @@ static void the_watch_stops_it(void **state) {
     circe_table_free(table);
 }
 
+/* The widths of a user may all be too narrow for y. */
+static void widths_that_do_not_fit_are_told(void **state) {
+    (void)state;
+    static const char *const regularizers[] = {"circe", "hscic"};
+    circe_train_options o = small_run();
+    circe_table *table = in_memory(draw(1), ROWS);
+    for (int i = 0; i < 4; i++) {
+        circe_training *t = NULL;
+        o.regularizer = regularizers[i % 2];
+        o.sigma2_y = i < 2 ? "0.001,0.01" : "auto";
+        assert_ok(circe_train(test_context(1), table, &o, NULL, &t));
+        bool told = t->warnings.n > 0 && strstr(t->warnings.text[0],
+                                                "the largest width tried for the kernel of --given, "
+                                                "--sigma2-y 0.01;") != NULL;
+        assert_int_equal(told, i < 2);
+        circe_training_free(t);
+    }
+    circe_table_free(table);
+}
+
 static void warnings_are_told(void **state) {
     (void)state;
     counted told = {.most = 1000};
@@ -460,6 +480,6 @@ static void a_model_is_required(void **state) {
 
 TEST_MAIN("train_job", TEST(memory_and_files_agree), TEST(classes_agree_too), TEST(results_are_whole),
           TEST(reports_are_written), TEST(the_watch_stops_it), TEST(warnings_are_told),
-          TEST(small_tables_have_small_batches), TEST(identifiers_are_told), TEST(rare_and_doubtful_classes_are_told),
-          TEST(bad_options_are_refused), TEST(errors_are_of_the_table), TEST(missing_cells_have_no_prediction),
-          TEST(a_model_is_required))
+          TEST(widths_that_do_not_fit_are_told), TEST(small_tables_have_small_batches), TEST(identifiers_are_told),
+          TEST(rare_and_doubtful_classes_are_told), TEST(bad_options_are_refused), TEST(errors_are_of_the_table),
+          TEST(missing_cells_have_no_prediction), TEST(a_model_is_required))
