@@ -251,18 +251,6 @@ static circe_status estimate_floor(training_job *job) {
     return CIRCE_OK;
 }
 
-/* A prediction that hardly moves is invariant, and worthless: 0.4 of what the floor leaves to explain, as in the
- * reproduction of the paper; where no floor is known, a fiftieth of the target's variance. */
-static void note_collapse(training_job *job) {
-    const circe_training *r = &job->made->result;
-    bool known = isfinite(r->floor) && r->floor < 1.0;
-    double least = known ? 0.4 * (1.0 - r->floor) : 0.02;
-    if (job->set->loss != TRAIN_MSE || !(r->spread < least)) return;
-    notes_add(&job->warnings, "the prediction has collapsed: its variance is %.2g of the target's%s; %s", r->spread,
-              known ? ", much less than --given explains" : "",
-              job->kind != CIRCE_MEASURE_NONE ? "a smaller --gamma or more epochs may help" : "more epochs may help");
-}
-
 /* ---- both networks ----------------------------------------------------------------------------------------------- */
 
 /* Row by row, so that both share their luck. */
@@ -306,6 +294,5 @@ circe_status training_judge(training_job *job) {
     if (status == CIRCE_OK) status = job_progress(job->watch, (1 + TRAINING_SHARE) / 2, "judging");
     if (status == CIRCE_OK) status = score_both(job);
     if (status == CIRCE_OK) status = estimate_floor(job);
-    if (status == CIRCE_OK) note_collapse(job);
     return status == CIRCE_OK ? job_progress(job->watch, 1, "judging") : status;
 }

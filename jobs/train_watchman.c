@@ -2,11 +2,13 @@
  *
  *     the mean of k(x_i, x_j) over pairs of rows outside [.05, .95]    the regulariser sees nothing
  *     the features' standard deviation five times or a fifth of the first epoch's
- *     predictions that hardly vary, an error above that of a constant  at the end, on the judged rows; what helps
- *                                                                      depends on whether the network overfits
+ *     predictions that hardly vary, or much less than --given explains, or with an error above that of a constant
+ *                                                                      at the end, on the judged rows: the first that
+ *                                                                      holds; what helps depends on whether the
+ *                                                                      network overfits
  *
- * The first two are checked at the end of every epoch of the requested network. A resumed run also checks the earlier
- * epochs, so that it warns about the same things as an uninterrupted one. */
+ * The first two are checked at the end of every epoch of the requested network, if it has a regulariser. A resumed run
+ * also checks the earlier epochs, so that it warns about the same things as an uninterrupted one. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -54,7 +56,7 @@ static void look_at_scale(training_job *job, int64_t number, const train_epoch *
 
 void training_watch_epochs(training_job *job, const train_epoch *history, int64_t epochs) {
     training_watchman *w = &job->watchman;
-    if (job->stage[0] != '\0') return; /* a trial of the search for gamma, or the baseline */
+    if (job->stage[0] != '\0' || job->gamma == 0.0) return; /* a trial, the baseline, or nothing to watch over */
     for (; w->epochs < epochs; w->epochs++) {
         const train_epoch *e = &history[w->epochs];
         if (!(w->spread > 0.0)) w->spread = e->spread;
@@ -92,6 +94,16 @@ static bool learned_by_heart(const training_job *job) {
     return r->history[r->epochs - 1].validation_loss > overfit * least;
 }
 
+static bool knows_floor(const circe_training *r) { return isfinite(r->floor) && r->floor < 1.0; }
+
+/* A prediction that hardly moves is invariant, and worthless: 0.4 of what the floor leaves to explain, as in the
+ * reproduction of the paper; where no floor is known, a fiftieth of the target's variance. */
+static bool has_collapsed(const training_job *job) {
+    const circe_training *r = &job->made->result;
+    double least = knows_floor(r) ? 0.4 * (1.0 - r->floor) : 0.02;
+    return job->set->loss == TRAIN_MSE && r->spread < least;
+}
+
 static const char *remedy_for(const training_job *job) {
     if (learned_by_heart(job))
         return "the loss of the validation rows fell and rose again, so the network learns its rows by heart; "
@@ -108,6 +120,9 @@ void training_watch_end(training_job *job) {
     if (spread < least_spread)
         notes_add(&job->warnings, "the prediction is nearly the same for every row (standard deviation %.2g); %s",
                   spread, remedy);
+    else if (has_collapsed(job))
+        notes_add(&job->warnings, "the prediction has collapsed: its variance is %.2g of the target's%s; %s", r->spread,
+                  knows_floor(r) ? ", much less than --given explains" : "", remedy);
     else if (job->set->loss == TRAIN_MSE && r->score.error.value > 1.0)
         notes_add(&job->warnings, "R2 is %.3g, below 0: the mean of the target would predict these rows better; %s",
                   1.0 - r->score.error.value, remedy);

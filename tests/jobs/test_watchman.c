@@ -7,7 +7,7 @@ static training_job *watched_job(void) {
     circe_train_options *options = test_memory(sizeof *options);
     training_job *job = test_memory(sizeof *job);
     circe_train_options_init(options);
-    *job = (training_job){.options = options, .made = test_memory(sizeof *job->made)};
+    *job = (training_job){.options = options, .gamma = 1.0, .made = test_memory(sizeof *job->made)};
     *job->made = (trained){0};
     job->set = &job->made->set;
     return job;
@@ -97,6 +97,15 @@ static void other_networks_are_not_watched(void **state) {
     assert_int_equal(job->warnings.n, 0);
 }
 
+static void without_a_regulariser_there_is_nothing_to_watch(void **state) {
+    (void)state;
+    training_job *job = watched_job();
+    job->gamma = 0.0;
+    epoch(job, 1, 0.01, 1.0);
+    epoch(job, 2, 0.99, 10.0);
+    assert_int_equal(job->warnings.n, 0);
+}
+
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 enum { ROWS = 20 };
@@ -108,6 +117,8 @@ static training_job *ended_job(train_loss_kind loss, double spread) {
     job->outputs = 1;
     job->made->after = after;
     job->made->result.regularised = 1;
+    job->made->result.spread = spread * spread;
+    job->made->result.floor = NAN;
     job->set->validation.n = ROWS;
     job->set->loss = loss;
     return job;
@@ -119,6 +130,19 @@ static void prediction_that_is_constant(void **state) {
     job->made->result.score.error.value = 0.5;
     training_watch_end(job);
     assert_said(job, "nearly the same for every row (standard deviation 0.01); a smaller --gamma");
+}
+
+/* What --given explains is .8 of the variance, and the prediction has .25 of it. */
+static void prediction_that_varies_too_little(void **state) {
+    (void)state;
+    training_job *job = ended_job(TRAIN_MSE, 0.5);
+    job->made->result.score.error.value = 1.1;
+    job->made->result.floor = 0.2;
+    training_watch_end(job);
+    assert_said(job, "its variance is 0.25 of the target's, much less than --given explains; a smaller --gamma");
+    job->made->result.floor = NAN;
+    training_watch_end(job);
+    assert_said(job, "R2 is -0.1, below 0");
 }
 
 static void error_above_that_of_a_constant(void **state) {
@@ -158,5 +182,6 @@ static void prediction_of_use(void **state) {
 
 TEST_MAIN("watchman", TEST(silent_while_all_is_well), TEST(features_that_vary_from_the_second_epoch_on),
           TEST(kernel_too_narrow_or_too_wide), TEST(scale_that_drifts), TEST(epochs_before_a_resumed_run),
-          TEST(other_networks_are_not_watched), TEST(prediction_that_is_constant), TEST(error_above_that_of_a_constant),
-          TEST(rows_learned_by_heart), TEST(prediction_of_use))
+          TEST(other_networks_are_not_watched), TEST(without_a_regulariser_there_is_nothing_to_watch),
+          TEST(prediction_that_is_constant), TEST(prediction_that_varies_too_little),
+          TEST(error_above_that_of_a_constant), TEST(rows_learned_by_heart), TEST(prediction_of_use))
