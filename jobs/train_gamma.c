@@ -379,16 +379,37 @@ static circe_status choose(search *s) {
     return CIRCE_OK;
 }
 
+/* The smallest gamma above the chosen one with which dependence is not found, which costs too much; NULL: none is
+ * known. */
+static const circe_training_trial *find_costly(search *s) {
+    const circe_training_trial *found = NULL;
+    for (int64_t i = 0; i < s->n_trials; i++) {
+        const circe_training_trial *t = &s->trials[i];
+        bool fine = t->gamma > s->job->gamma && is_invariant(s, &t->score);
+        if (fine && (found == NULL || t->gamma < found->gamma)) found = t;
+    }
+    return found;
+}
+
+static char *describe_left(const search *s, const circe_training_score *score) {
+    return isfinite(s->job->options->tolerance)
+               ? small_format("KPC is %.2g above chance", score->kpc.value - score->kpc_chance)
+               : small_format("p = %.2g", least_p(score));
+}
+
 static void note_choice(search *s) {
     const circe_training_score *score = &find_trial(s, s->job->gamma)->score;
+    const circe_training_trial *costly = find_costly(s);
     if (s->job->made->result.gamma_reached) return;
-    OWNED char *left = isfinite(s->job->options->tolerance)
-                           ? small_format("KPC is %.2g above chance", score->kpc.value - score->kpc_chance)
-                           : small_format("p = %.2g", least_p(score));
+    OWNED char *left = describe_left(s, score), *there = costly != NULL ? describe_left(s, &costly->score) : NULL;
+    OWNED char *other = costly != NULL
+                            ? small_format("; with %g, %s, but the error is %.3g instead of %.3g", costly->gamma, there,
+                                           costly->score.error.value, score->error.value)
+                            : NULL;
     notes_add(&s->job->warnings,
               "no gamma that leaves a useful prediction reliably removes the dependence on %s; with the chosen one, "
-              "%g, left-out rows show %s; more rows, a smaller --net or another --regularizer may help",
-              s->job->options->invariant_to, s->job->gamma, left);
+              "%g, left-out rows show %s%s; more rows, a smaller --net or another --regularizer may help",
+              s->job->options->invariant_to, s->job->gamma, left, other != NULL ? other : "");
 }
 
 /* ---- a sweep ----------------------------------------------------------------------------------------------------- */

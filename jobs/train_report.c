@@ -280,7 +280,9 @@ static void show_trials(training_page *p) {
                                        r->trial_rows);
     cells_show(&list, p->page, caption, columns, 6, 1);
     if (r->gamma_chosen && !r->gamma_reached)
-        report_note(p->page, "No gamma reliably removed the dependence. One that comes close was chosen.");
+        report_note(p->page,
+                    "No gamma that leaves a useful prediction reliably removed the dependence. One that comes close "
+                    "was chosen.");
     training_show_sweep(p);
 }
 
