@@ -54,6 +54,15 @@ def test_the_page_tells_innocent_from_guilty():
     assert p["guilty"] < 0.001 and p["innocent"] > 0.05
 
 
+def test_the_tutorial_of_a_loop_keeps_its_promise():
+    """The invariant network of docs/tutorials/pytorch.md is invariant, and the free one is not."""
+    pytest.importorskip("torch")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", (SOURCE / "docs" / "tutorials" / "pytorch.md").read_text(), flags=re.S):
+        exec(block, names)
+    assert names["p"]["free"] < 1e-9 and names["p"]["invariant"] > 0.05
+
+
 TRAINERS = SOURCE / "docs" / "howto" / "trainers.md"
 
 
