@@ -9,6 +9,12 @@
 #include "jobs/training.h"
 #include "mpi/ranks.h"
 
+static const char own_baseline[] = "without the regulariser";
+
+bool training_compares_itself(const circe_training *r) {
+    return r->baseline != NULL && strcmp(r->baseline, own_baseline) == 0;
+}
+
 bool training_has_baseline(const training_job *job) {
     const char *asked = job->options->baseline;
     return job->kind != CIRCE_MEASURE_NONE && (asked == NULL || strcmp(asked, "none") != 0);
@@ -31,7 +37,7 @@ static circe_status train_baseline(training_job *job) {
     snprintf(job->stage, sizeof job->stage, "without the regulariser: ");
     circe_status status = training_try(job, &trial);
     if (status != CIRCE_OK || ranks_rank() != 0) return status;
-    job->made->result.baseline = arena_text(&job->made->owner, "without the regulariser");
+    job->made->result.baseline = arena_text(&job->made->owner, own_baseline);
     return training_ask(job, training_judged(job->set), &job->made->baseline);
 }
 

@@ -188,8 +188,7 @@ static void draw_residuals(training_page *p, int64_t n, double y[2][MOST_SHOWN])
     const trained *t = p->t;
     double x[MOST_SHOWN];
     char shown[512], caption[1024];
-    const char *names[2] = {t->baseline != NULL ? "without the regulariser" : "the target itself",
-                            "the trained prediction"};
+    const char *names[2] = {t->baseline != NULL ? t->result.baseline : "the target itself", "the trained prediction"};
     chart *c = chart_new();
     if (t->set.loss == TRAIN_MSE)
         snprintf(shown, sizeof shown, "%s, standardised, minus its mean", t->result.errors[0].name);

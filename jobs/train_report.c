@@ -176,14 +176,17 @@ static void say_comparison(training_page *p) {
     char before[32], after[32];
     p_text(fmin(r->baseline_score.p_kci, r->baseline_score.p_gcm), true, before, sizeof before);
     p_text(fmin(r->score.p_kci, r->score.p_gcm), true, after, sizeof after);
+    bool itself = training_compares_itself(r);
+    OWNED char *other = itself ? small_format("The benefit of invariance: without the regulariser")
+                               : small_format("Compared with the model %s: there", r->baseline);
     report_text(p->page,
-                "The benefit of invariance: without the regulariser, %s (p %s); with it, %s (p %s). KPC is the "
+                "%s, %s (p %s); %s, %s (p %s). KPC is the "
                 "share of the variation in the prediction, unexplained by %s, that %s explains. It is %.3g instead of "
                 "%.3g; chance alone gives about %.2g. The cost: the error is %.4g instead of %.4g, a difference of "
                 "%.3g (95 %% interval %.3g to %.3g).",
-                found_words(&r->baseline_score), before, found_words(&r->score), after, r->given, r->invariant_to,
-                r->score.kpc.value, r->baseline_score.kpc.value, r->score.kpc_chance, r->score.error.value,
-                r->baseline_score.error.value, d->value, d->lower, d->upper);
+                other, found_words(&r->baseline_score), before, itself ? "with it" : "here", found_words(&r->score),
+                after, r->given, r->invariant_to, r->score.kpc.value, r->baseline_score.kpc.value, r->score.kpc_chance,
+                r->score.error.value, r->baseline_score.error.value, d->value, d->lower, d->upper);
 }
 
 static void show_comparison(training_page *p) {
@@ -248,8 +251,9 @@ static void show_groups(training_page *p) {
         add_pair(&list, r->classes != NULL ? group->accuracy : group->error);
     }
     OWNED char *caption =
-        small_format("Groups on the %s rows%s%s%s.", judged_name(r), two ? "; positive is the class " : "",
-                     two ? r->classes[1] : "", r->baseline != NULL ? "; in parentheses without the regulariser" : "");
+        small_format("Groups on the %s rows%s%s%s%s.", judged_name(r), two ? "; positive is the class " : "",
+                     two ? r->classes[1] : "", r->baseline != NULL ? "; in parentheses " : "",
+                     r->baseline != NULL ? r->baseline : "");
     cells_show(&list, p->page, caption, columns, n, 1);
 }
 

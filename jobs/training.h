@@ -154,6 +154,8 @@ bool training_has_baseline(const training_job *job);
 circe_status training_open_baseline(training_job *job);
 /* job->made->baseline: of the same network without the regulariser, or of --baseline. */
 circe_status training_make_baseline(training_job *job);
+/* Is it the same network without the regulariser? */
+bool training_compares_itself(const circe_training *result);
 
 /* Error, measures, floor: into the result (train_scores.c). */
 circe_status training_judge(training_job *job);

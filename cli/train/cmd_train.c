@@ -91,15 +91,15 @@ static void print_score(const char *name, const circe_training_score *s) {
            s->kpc_chance);
 }
 
-/* What invariance bought and cost. */
-static void print_comparison(const circe_training *t) {
+/* What invariance bought and cost. other: the name of the network that it is compared with. */
+static void print_comparison(const circe_training *t, const char *other) {
     bool compared = t->baseline != NULL;
     printf(
         "\n"
         "%s, and dependence on %s given %s (p-values and KPC), with 95 %% intervals\n\n",
         t->classes != NULL ? "Cross-entropy" : "Error over the variance", t->invariant_to, t->given);
     print_score(t->regularised ? "with the regulariser" : "the network", &t->score);
-    if (compared) print_score("without", &t->baseline_score);
+    if (compared) print_score(other, &t->baseline_score);
     if (compared)
         text_row("cost", "%+.3g in error (%.3g to %.3g)", t->difference.value, t->difference.lower,
                  t->difference.upper);
@@ -133,13 +133,13 @@ static void print_state(const double *value, const char *name) {
     putchar('\n');
 }
 
-static void print_measures(const circe_training *t) {
+static void print_measures(const circe_training *t, const char *other) {
     OWNED char *itself = small_format("%s itself", t->target);
     printf("\nDependence on %s given %s", t->invariant_to, t->given);
     if (t->measured_rows < t->score.rows) printf(", on %" PRId64 " of these rows", t->measured_rows);
     printf("\n\n  %-18s  %10s  %10s  %10s  %10s\n", "", "CIRCE", "HSCIC", "GCM", "HSIC");
     print_state(t->dependence[CIRCE_TRAINING_TARGET], itself);
-    print_state(t->dependence[CIRCE_TRAINING_BASELINE], "without");
+    print_state(t->dependence[CIRCE_TRAINING_BASELINE], other);
     print_state(t->dependence[CIRCE_TRAINING_AFTER], t->regularised ? "with regulariser" : "the network");
     putchar('\n');
 }
@@ -162,13 +162,15 @@ static void explain_measures(const circe_training *t) {
     putchar('\n');
 }
 
-static void print_training(const circe_training *t, const char *report, bool quiet) {
+static void print_training(const circe_training *t, const circe_train_options *options, const char *report,
+                           bool quiet) {
+    const char *other = options->baseline != NULL ? options->baseline : "without";
     printf("%s\n\n", t->path);
     print_run(t);
     if (t->n_trials > 0) print_trials(t);
     print_errors(t);
-    if (t->invariant_to != NULL) print_comparison(t);
-    if (t->invariant_to != NULL) print_measures(t);
+    if (t->invariant_to != NULL) print_comparison(t, other);
+    if (t->invariant_to != NULL) print_measures(t, other);
     if (t->invariant_to != NULL && !quiet) explain_measures(t);
     if (report != NULL) printf("%sreport: %s/report.html\n", t->invariant_to != NULL ? "" : "\n", report);
 }
@@ -251,7 +253,7 @@ int cmd_train(const args *arguments) {
     if (status == EXIT_DONE && ranks_first() && arguments->own.json)
         status = output_json(circe_training_json(training, report));
     else if (status == EXIT_DONE && ranks_first())
-        print_training(training, report, t.quiet);
+        print_training(training, &options, report, t.quiet);
     if (status == EXIT_DONE && ranks_first() && arguments->own.audit) status = audit(&s, arguments, training, report);
     circe_training_free(training);
     session_close(&s);

@@ -469,6 +469,12 @@ class GammaTest(TrainTest):
         for network in ("network", "baseline"):
             one, other = (r["comparison"][network]["error"]["value"] for r in (trained, given))
             self.assertAlmostEqual(one, other, places=5)
+        said = self.succeed(*self.arguments("said.safetensors", "--gamma", "1", "--baseline", "plain.safetensors", "--report", "named")).stdout
+        page = (self.path / "named" / "report.html").read_text()
+        self.assertEqual(len(re.findall(r"^ +plain\.safetensors +[-\d.]+", said, re.M)), 2)
+        self.assertIn("Compared with the model plain.safetensors: there, ", page)
+        for text in (said, page):
+            self.assertNotRegex(text, r"without the regulariser|^ +without ")
         none = self.search("alone.safetensors", "--gamma", "1", "--baseline", "none")
         self.assertNotIn("baseline", none["comparison"])
         self.assertIsNone(none["measures"]["circe"]["baseline"])
