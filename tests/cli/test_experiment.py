@@ -90,6 +90,8 @@ def without_time(value):
 
 
 class ExperimentTest(unittest.TestCase):
+    kept = {}  # what `finished` has run: a folder and the command's answer
+
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
@@ -106,6 +108,19 @@ class ExperimentTest(unittest.TestCase):
     def experiment(self, text, *arguments, out="out", status=0, **options):
         result = self.run_circe("experiment", "--config", self.write(text), "-o", out, *arguments, **options)
         self.assertEqual(result.returncode, status, result.stderr)
+        return result
+
+    def finished(self, text, out="out"):
+        """What the command leaves in a new folder and says, with its runs two at a time. It works once for all tests of a text,
+        and each gets a copy."""
+        if text not in self.kept:
+            folder = tempfile.TemporaryDirectory()
+            unittest.addModuleCleanup(folder.cleanup)
+            result = self.experiment(text, "--jobs", 2, out=folder.name + "/out")
+            self.kept[text] = folder, result
+        folder, result = self.kept[text]
+        self.write(text)
+        shutil.copytree(folder.name + "/out", self.path / out)
         return result
 
     def results(self, out="out"):
@@ -154,7 +169,7 @@ class ExperimentTest(unittest.TestCase):
 
 class WholeTest(ExperimentTest):
     def test_end_to_end(self):
-        result = self.experiment(TINY)
+        result = self.finished(TINY)
         self.assertRegex(result.stdout, r"(?m)^univariate1 +circe +\d+ +\S+ \[\S+–\S+\]")
         self.assertRegex(result.stdout, r"(?m)^multivariate1, d = 2 +none ")
         out = self.path / "out"
@@ -175,6 +190,7 @@ class WholeTest(ExperimentTest):
             self.assertEqual(run["collapsed"], run["variance"] < 0.4 * (1 - run["floor"]))
 
     def test_summary_is_the_medians_and_ranges_of_the_runs(self):
+        self.finished(TINY)
         self.experiment(TINY, "--seeds", 3)
         results = self.results()
         self.assertEqual(len(results["summary"]), 4)
@@ -187,7 +203,7 @@ class WholeTest(ExperimentTest):
             self.assertEqual(row["collapsed"], sum(r["collapsed"] for r in runs))
 
     def test_gamma_is_chosen_on_validation_data_by_other_seeds(self):
-        self.experiment(TINY)
+        self.finished(TINY)
         results = self.results()
         for model in ("univariate1", "multivariate1"):
             runs = [r for r in results["runs"] if (r["model"], r["method"]) == (model, "circe")]
@@ -225,11 +241,12 @@ class WholeTest(ExperimentTest):
         self.assertEqual(results["summary"], [])
 
     def test_json_is_the_file_and_nothing_else(self):
+        self.finished(TINY)
         result = self.experiment(TINY, "--json")
         self.assertEqual(json.loads(result.stdout), self.results())
 
     def test_report_is_well_formed_and_asks_for_nothing(self):
-        self.experiment(TINY)
+        self.finished(TINY)
         text = (self.path / "out" / "report.html").read_text()
         page = Balanced()
         page.feed(text)
@@ -248,7 +265,7 @@ class WholeTest(ExperimentTest):
 
     @unittest.skipUnless(shutil.which("gnuplot"), "gnuplot is not installed")
     def test_figures_are_svg_with_script_and_data(self):
-        self.experiment(TINY)
+        self.finished(TINY)
         figures = self.path / "out" / "figures"
         for name in ("vcf", "vcf_support"):
             root = xml.etree.ElementTree.parse(figures / (name + ".svg")).getroot()
@@ -259,6 +276,8 @@ class WholeTest(ExperimentTest):
         self.assertIn("<svg", (self.path / "out" / "report.html").read_text())
 
     def test_without_gnuplot_the_report_says_so(self):
+        self.finished(TINY)
+        shutil.rmtree(self.path / "out" / "figures")
         result = self.experiment(TINY, env={**os.environ, "PATH": "/nonexistent"})
         self.assertIn("gnuplot", result.stderr)
         self.assertTrue((self.path / "out" / "figures" / "vcf.gp").exists())
@@ -284,7 +303,7 @@ class WholeTest(ExperimentTest):
 
     def test_as_many_jobs_as_one_likes_give_the_same(self):
         self.experiment(TINY, "--jobs", 1, out="one")
-        self.experiment(TINY, "--jobs", 2, out="two")
+        self.finished(TINY, out="two")
         self.assertEqual(without_time(self.results("one")), without_time(self.results("two")))
 
     def test_default_folder(self):
@@ -347,7 +366,7 @@ class RestartTest(ExperimentTest):
             cls.whole = without_time(json.loads(result.stdout))
 
     def test_finished_runs_are_not_repeated(self):
-        self.experiment(TINY)
+        self.finished(TINY)
         before, results = self.run_files(), self.results()
         second = self.experiment(TINY)
         self.assertIn("12 of them finished before", second.stderr)
@@ -355,7 +374,7 @@ class RestartTest(ExperimentTest):
         self.assertEqual(self.results(), results)
 
     def test_changed_settings_are(self):
-        self.experiment(TINY)
+        self.finished(TINY)
         before = self.run_files()
         self.experiment(TINY.replace("gamma: [10, 1000]", "gamma: [10, 1000]\n    sigma2_x: 0.2"))
         after = self.run_files()
@@ -363,7 +382,7 @@ class RestartTest(ExperimentTest):
         self.assertEqual(changed, {name for name in after if "circe" in name})
 
     def test_a_damaged_result_is_run_again(self):
-        self.experiment(TINY)
+        self.finished(TINY)
         results = self.results()
         victim = self.path / "out" / "runs" / "univariate1-none-seed1.json"
         victim.write_text(victim.read_text()[:100])
