@@ -255,7 +255,7 @@ static circe_status smooth_y(circe_workspace *workspace, const circe_kernel *ker
                              const circe_batch_options *options, circe_dtype dtype, circe__smoother *smoother) {
     circe__points points;
     circe__smoother_options how = {options->ridge, false, options->method,
-                                   circe__batch_tolerance(options->tolerance, dtype)};
+                                   circe__batch_tolerance(options->tolerance, dtype), false};
     circe_status status = circe__points_take(workspace, CIRCE__SLOT_Y, kernel_y, y, 0, "y", &points);
     if (status != CIRCE_OK) return status;
     status = circe__smoother_make(workspace, CIRCE__SLOT_SMOOTHER_Y, &points, &how, "y", smoother);

@@ -20,7 +20,7 @@ static circe_status kci_zeta(circe_workspace *workspace, const circe_kernels *ke
     double tolerance = circe__batch_tolerance(options->tolerance, dtype), *E = NULL;
     circe__points points;
     circe__smoother smoother;
-    circe__smoother_options how = {options->ridge, true, options->method, tolerance};
+    circe__smoother_options how = {options->ridge, true, options->method, tolerance, true};
     circe_status status = circe__points_take(workspace, CIRCE__SLOT_Y, kernels->y, y, n, "y", &points);
     if (status == CIRCE_OK)
         status = circe__smoother_make(workspace, CIRCE__SLOT_SMOOTHER_Y, &points, &how, "y", &smoother);

@@ -55,7 +55,7 @@ circe_status circe__normalized_begin(circe_workspace *workspace, const circe_ker
     if (status == CIRCE_OK) status = circe__check_weights(workspace, y->rows);
     if (status != CIRCE_OK) return status;
     circe__smoother_options how = {(double)circe__counted(workspace, y->rows) * own.epsilon, true, own.method,
-                                   tolerance_of(&own, x->dtype)};
+                                   tolerance_of(&own, x->dtype), false};
     *m = (circe__normalized){workspace, kernels, x, y, z, y->rows, how, own.tolerance, value, grad};
     return CIRCE_OK;
 }

@@ -270,7 +270,8 @@ static circe_status kernel_smoother(circe__residuals *g, circe__slot points_slot
     const circe_batch_options *batch = &g->options->batch;
     circe__smoother_options options = {.ridge = batch->ridge,
                                        .method = batch->method,
-                                       .tolerance = circe__batch_tolerance(batch->tolerance, g->mat_x->dtype)};
+                                       .tolerance = circe__batch_tolerance(batch->tolerance, g->mat_x->dtype),
+                                       .applied = true};
     circe_status status = circe__points_take(g->workspace, points_slot, g->kernel_y, y, 0, name, points);
     if (status != CIRCE_OK) return status;
     points->root = root;

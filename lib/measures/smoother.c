@@ -2,6 +2,8 @@
  *
  *     low rank   K ~ F'F, F (r, n) by pivoted Cholesky; F F' = V' diag(s) V (rows of V)
  *                P = F' V' diag(s + ridge)^-1/2 (n, r):  S = P P',  P'P = diag(t),  t = s / (s + ridge)
+ *                or, where S is only multiplied with, S = F' (F F' + ridge I)^-1 F by Cholesky: without the spectrum,
+ *                which one thread computes, and without P
  *     dense      S = I - ridge (K + ridge I)^-1 by Cholesky
  *
  * O(n r^2), or O(n^3). Nothing is divided by s alone, so directions that hold only rounding do no harm. The error of
@@ -22,6 +24,10 @@ enum {
     WHOLE_RANK = 8192,  /* up to here F gets all the rows it may need at once: later batches then allocate nothing */
     SMALLEST_RATIO = 3, /* low rank pays up to n / 3 */
 };
+
+/* The largest trace K / ridge at which S may go without the spectrum. Solving K + ridge I loses as many digits as this
+ * has; the eigenvectors of a matrix whose rows shrink, as of a linear kernel far from 0, lose fewer. */
+static const double MOST_APPLIED = 1e7;
 
 circe_status circe__points_take(circe_workspace *workspace, circe__slot slot, const circe_kernel *kernel,
                                 const circe_mat *mat, int64_t n, const char *name, circe__points *points) {
@@ -351,6 +357,38 @@ static circe_status make_lowrank(circe_workspace *workspace, circe__slot slot, d
     return CIRCE_OK;
 }
 
+typedef struct copying {
+    const double *in;
+    double *out;
+} copying;
+
+static void run_copy(void *user, int64_t first, int64_t end) {
+    const copying *c = user;
+    memcpy(c->out + first, c->in + first, (size_t)(end - first) * sizeof *c->out);
+}
+
+static void copy_in_parts(const double *in, int64_t n, double *out) {
+    enum { LEAST = 1 << 14 };
+    copying c = {in, out};
+    circe__run_ranges(circe__threads_bracketed(), n, LEAST, run_copy, &c);
+}
+
+/* From F (r, n) as above, which is copied: its slot is that of the next variable, too. */
+static circe_status make_applied(circe_workspace *workspace, circe__slot slot, const double *F, int64_t n, int64_t r,
+                                 int64_t capacity, double ridge, const char *name, circe__smoother *smoother) {
+    const circe__algebra *algebra = workspace->context->backend->algebra;
+    int64_t room = circe__roomy(r);
+    double *own = circe__take(workspace, slot, n * capacity + room * room, sizeof *own);
+    if (own == NULL) return CIRCE_ERR_MEMORY;
+    double *inverse = own + n * capacity;
+    copy_in_parts(F, r * n, own);
+    algebra->gemm(0, 1, r, r, n, 1.0, F, n, F, n, 0.0, inverse, r);
+    for (int64_t k = 0; k < r; k++) inverse[k * r + k] += ridge;
+    if (algebra->invert_spd(r, inverse) != 0) return refuse_ridge(ridge, 10.0 * ridge, name);
+    *smoother = (circe__smoother){.n = n, .rank = r, .P = own, .inverse = inverse};
+    return CIRCE_OK;
+}
+
 circe_status circe__check_regression(double ridge, circe_method method) {
     if (!(ridge > 0.0) || !isfinite(ridge))
         return circe_fail(CIRCE_ERR_ARGUMENT, "the ridge must be a positive number; it is %g", ridge);
@@ -380,23 +418,9 @@ circe_status circe__smoother_make(circe_workspace *workspace, circe__slot slot, 
     double *F = workspace->blocks[CIRCE__SLOT_FACTOR];
     finish_rows(points, F, result.rank, options->centered);
     int64_t capacity = n <= WHOLE_RANK ? most : result.rank;
+    if (options->applied && result.trace <= MOST_APPLIED * options->ridge)
+        return make_applied(workspace, slot, F, n, result.rank, capacity, options->ridge, name, smoother);
     return make_lowrank(workspace, slot, F, n, result.rank, capacity, options->ridge, options->tolerance, smoother);
-}
-
-typedef struct copying {
-    const double *in;
-    double *out;
-} copying;
-
-static void run_copy(void *user, int64_t first, int64_t end) {
-    const copying *c = user;
-    memcpy(c->out + first, c->in + first, (size_t)(end - first) * sizeof *c->out);
-}
-
-static void copy_in_parts(const double *in, int64_t n, double *out) {
-    enum { LEAST = 1 << 14 };
-    copying c = {in, out};
-    circe__run_ranges(circe__threads_bracketed(), n, LEAST, run_copy, &c);
 }
 
 circe_status circe__smoother_apply(circe_workspace *workspace, const circe__smoother *s, int64_t m, const double *in,
@@ -408,9 +432,16 @@ circe_status circe__smoother_apply(circe_workspace *workspace, const circe__smoo
         algebra->gemm(0, 0, s->n, m, s->n, sign, s->P, s->n, in, m, residual ? 1.0 : 0.0, out, m);
         return CIRCE_OK;
     }
-    double *inner = circe__take(workspace, CIRCE__SLOT_SMOOTHER_WORK, circe__roomy(s->rank) * m + 1, sizeof *inner);
+    int64_t ld = circe__max(s->rank, 1), room = circe__roomy(s->rank) * m + 1;
+    double *inner = circe__take(workspace, CIRCE__SLOT_SMOOTHER_WORK, 2 * room, sizeof *inner);
     if (inner == NULL) return CIRCE_ERR_MEMORY;
-    int64_t ld = circe__max(s->rank, 1);
+    if (s->inverse != NULL) {
+        double *solved = inner + room;
+        algebra->gemm(0, 0, s->rank, m, s->n, 1.0, s->P, s->n, in, m, 0.0, inner, m);
+        algebra->gemm(0, 0, s->rank, m, s->rank, 1.0, s->inverse, ld, inner, m, 0.0, solved, m);
+        algebra->gemm(1, 0, s->n, m, s->rank, sign, s->P, s->n, solved, m, residual ? 1.0 : 0.0, out, m);
+        return CIRCE_OK;
+    }
     algebra->gemm(1, 0, s->rank, m, s->n, 1.0, s->P, ld, in, m, 0.0, inner, m);
     algebra->gemm(0, 0, s->n, m, s->rank, sign, s->P, ld, inner, m, residual ? 1.0 : 0.0, out, m);
     return CIRCE_OK;

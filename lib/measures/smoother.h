@@ -28,16 +28,19 @@ typedef struct circe__smoother_options {
     bool centered; /* K stands for HKH */
     circe_method method;
     double tolerance; /* of low rank: what a factor may leave out of the trace, and S of its eigenvalues (up to 1) */
+    bool applied;     /* S is only multiplied with: low rank goes without its spectrum */
 } circe__smoother_options;
 
 /* Refuses a ridge that is not a positive number, and methods of other fits. */
 circe_status circe__check_regression(double ridge, circe_method method);
 
-/* Low rank: S = P P' with P (n, rank), P'P = diag(t). Dense: P is S itself (n, n) and t is NULL. */
+/* Low rank: S = P P' with P (n, rank), P'P = diag(t); or, where it is only applied, S = P inverse P' with P' (rank, n)
+ * in the place of P and no t. Dense: P is S itself (n, n) and t is NULL. */
 typedef struct circe__smoother {
     int64_t n, rank;
     bool dense;
     double *P;
+    const double *inverse;      /* (rank, rank) */
     const double *left, *right; /* low rank: P; with weights, HSCIC's D^1/2 P and D^-1/2 P */
     double *t;
 } circe__smoother;
