@@ -116,8 +116,9 @@ class ExperimentTest(unittest.TestCase):
         if text not in self.kept:
             folder = tempfile.TemporaryDirectory()
             unittest.addModuleCleanup(folder.cleanup)
-            result = self.experiment(text, "--jobs", 2, out=folder.name + "/out")
-            self.kept[text] = folder, result
+            own, self.path = self.path, pathlib.Path(folder.name)
+            self.kept[text] = folder, self.experiment(text, "--jobs", 2)
+            self.path = own
         folder, result = self.kept[text]
         self.write(text)
         shutil.copytree(folder.name + "/out", self.path / out)

@@ -371,7 +371,7 @@ class FacesTest(ImagesTest):
         return {p.name: p.stat().st_mtime_ns for p in (self.path / out / "data").iterdir()}
 
     def test_rendered_once_for_all_runs(self):
-        result = self.experiment(FACES)
+        result = self.finished(FACES)
         self.assertIn("rendering heads, once for all runs", result.stderr)
         self.assertEqual(len(self.run_files()), 3)
         kept = self.pictures()
@@ -381,7 +381,7 @@ class FacesTest(ImagesTest):
         self.assertEqual(self.pictures(), kept)
 
     def test_a_damaged_file_of_pictures_is_made_again(self):
-        self.experiment(FACES)
+        self.finished(FACES)
         results = without_time(self.results())
         path, = (self.path / "out" / "data").iterdir()
         path.write_bytes(path.read_bytes()[:1000])
