@@ -39,20 +39,6 @@ TARGET_US = {256: 25, 1024: 55, 4096: 210}
 SIGMA2_Y, SIGMA2_Z, RIDGE = 0.1, 0.01, 0.1
 DTYPES = {torch.float32: _native.FLOAT32, torch.float64: _native.FLOAT64}
 
-# What the package itself does not call.
-HANDLE, VIEW, OUT, VALUE = ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
-BATCH = ("status", HANDLE, ctypes.POINTER(_native.Kernels), VIEW, VIEW, VIEW, VALUE, ctypes.POINTER(_native.BatchOptions), VALUE, VIEW)
-_native.SIGNATURES.update({
-    "circe_cuda_set_stream": ("status", HANDLE, ctypes.c_void_p),
-    "circe_cuda_features_create": ("status", HANDLE, HANDLE, OUT),
-    "circe_cuda_features_get": ("status", HANDLE, VIEW, VIEW),
-    "circe_cuda_measure_circe": ("status", HANDLE, HANDLE, VIEW, VIEW, VALUE, ctypes.c_int64, HANDLE, VIEW, ctypes.c_int, VALUE, VIEW),
-    "circe_cuda_measure_hscic": BATCH,
-    "circe_cuda_measure_kci": BATCH,
-    "circe_cuda_measure_gcm": ("status", HANDLE, HANDLE, *5 * [VIEW], ctypes.POINTER(_native.GcmOptions), VALUE, VIEW),
-    "circe_cuda_cme_fit": _native.SIGNATURES["circe_cme_fit"],
-})
-
 
 def mat(tensor):
     return _native.mat(tensor.data_ptr(), tensor.shape[0], tensor.shape[1], tensor.stride(0), DTYPES[tensor.dtype])
@@ -81,14 +67,15 @@ class Library:
 
     def options(self, method):
         options = _native.CmeOptions()
-        self.c.circe_cme_options_init(options)
+        self.c.circe_cme_options_init(ctypes.byref(options))
         options.method = _native.METHODS[method]
         return options
 
     def fit(self, Y, Z):
         options, ridge = self.options("lowrank"), ctypes.c_double(RIDGE)
         options.ridge, options.n_ridge = ctypes.pointer(ridge), 1
-        return self.make("circe_cme_fit", self.context, mat(Y), mat(Z), self.gaussian(SIGMA2_Y), self.gaussian(SIGMA2_Z), options)
+        return self.make("circe_cme_fit", self.context, mat(Y), mat(Z), self.gaussian(SIGMA2_Y), self.gaussian(SIGMA2_Z),
+                         ctypes.byref(options))
 
     def features(self, cme, y, z, dtype):
         """y and zeta of a data set, as views of device memory."""

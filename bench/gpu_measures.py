@@ -4,6 +4,7 @@ The peers are the formulas as matrix products, with autograd: systems in float64
 float32. `check` compares values and gradients in float64 first.
 """
 
+import ctypes
 import time
 
 import torch
@@ -65,15 +66,15 @@ class Measure:
         views, value, grad = [mat(tensor) for tensor in self.tensors], self.value.data_ptr(), mat(self.grad)
         kernels = _native.Kernels(library.gaussian(float(x.shape[1])), library.gaussian(SIGMA2_Y), library.gaussian(SIGMA2_Z))
         batch = _native.BatchOptions()
-        library.c.circe_batch_options_init(batch)
+        library.c.circe_batch_options_init(ctypes.byref(batch))
         batch.method = _native.METHODS[method]
         if name == "gcm":
             options = _native.GcmOptions()
-            library.c.circe_gcm_options_init(options)
+            library.c.circe_gcm_options_init(ctypes.byref(options))
             options.batch = batch
-            self.arguments = (library.cuda, kernels.y, *views, None, None, options, value, grad)
+            self.arguments = (library.cuda, kernels.y, *views, None, None, ctypes.byref(options), value, grad)
         else:
-            self.arguments = (library.cuda, kernels, *views, None, batch, value, grad)
+            self.arguments = (library.cuda, ctypes.byref(kernels), *views, None, ctypes.byref(batch), value, grad)
 
     def __call__(self):
         self.library.call(self.function, *self.arguments)
@@ -159,7 +160,7 @@ def fits(library, mat):
                 torch.cuda.synchronize()
                 start = time.perf_counter()
                 model = library.make(name, handle, mat(y), mat(z), library.gaussian(), library.gaussian(SIGMA2_Z),
-                                     library.options(method))
+                                     ctypes.byref(library.options(method)))
                 times.append(time.perf_counter() - start)
                 library.c.circe_cme_destroy(model)
             row[f"{place}_ms"] = 1e3 * min(times[1:])

@@ -13,8 +13,8 @@ from typing import Any, Dict, Optional
 
 import numpy as np
 
-from . import _columns, errors
-from ._native import FLOAT32, FLOAT64, Mat, mat
+from . import _columns, _native, errors
+from ._native import FLOAT32, FLOAT64, mat
 
 _DTYPES = {np.dtype(np.float32): FLOAT32, np.dtype(np.float64): FLOAT64}
 _first_byte: Any = ctypes.c_char.from_buffer
@@ -413,13 +413,13 @@ def result(shape, dtype):
     return mat(ctypes.addressof(_first_byte(array)) if array.size else 0, shape[0], cols, cols, _DTYPES[array.dtype]), array
 
 
-def borrowed(found: Mat, owner) -> np.ndarray:
+def borrowed(found: _native.Mat, owner) -> np.ndarray:
     """A read-only array on memory of the library, which `owner` keeps alive."""
     return np.asarray(_Borrowed(found, NUMPY_DTYPES[found.dtype], owner))
 
 
 class _Borrowed:
-    def __init__(self, found: Mat, dtype: np.dtype, owner):
+    def __init__(self, found: _native.Mat, dtype: np.dtype, owner):
         self.owner = owner
         self.__array_interface__ = {
             "data": (found.data, True), "shape": (found.rows, found.cols), "typestr": dtype.str, "version": 3,

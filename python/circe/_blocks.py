@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any, Dict, Optional
 
 import numpy as np
@@ -123,7 +124,8 @@ def blocks(name: str, x, y=None, z=None, *, rows: Optional[int] = None, block_ro
             return _CANCELLED
 
     result = _native.BlockResult()
-    status = _native.library().circe_measure_blocks(_runtime.context().pointer, n, own, _native.BlockFn(one), None, result)
+    status = _native.library().circe_measure_blocks(_runtime.context().pointer, n, ctypes.byref(own), _native.BlockFn(one), None,
+                                                    ctypes.byref(result))
     if failure:
         raise failure[0]
     _native.check(status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Optional
 
 import numpy as np
@@ -31,7 +32,7 @@ def _is_delta(kernel: KernelLike, name: str, column: int) -> bool:
     handle, library = _kernels.parse(_runtime.context(), kernel, f"kernel_{name}"), _native.library()
     factor, kinds = _native.KernelFactor(), set()
     for i in range(library.circe_kernel_n_factors(handle.pointer)):
-        _native.check(library.circe_kernel_get_factor(handle.pointer, i, factor))
+        _native.check(library.circe_kernel_get_factor(handle.pointer, i, ctypes.byref(factor)))
         if factor.first_col <= column and (factor.n_cols < 0 or column < factor.first_col + factor.n_cols):
             kinds.add(factor.kind)
     return kinds == {_DELTA}

@@ -198,7 +198,7 @@ def _parsed(function: str, text, name: str) -> int:
     if not isinstance(text, str):
         raise errors.DTypeError(f"{name} is {text!r}; it must be a word")
     number = ctypes.c_int()
-    _native.check(getattr(_native.library(), function)(text.encode(), number), name)
+    _native.check(getattr(_native.library(), function)(text.encode(), ctypes.byref(number)), name)
     return number.value
 
 
@@ -253,7 +253,7 @@ class TestMemory:
     def __init__(self, bytes: float = 5e8):
         self.context, pointer = _runtime.context(), ctypes.c_void_p()
         library = _native.library()
-        _native.check(library.circe_test_memory_create(self.context.pointer, _kernels.positive(bytes, "bytes"), pointer))
+        _native.check(library.circe_test_memory_create(self.context.pointer, _kernels.positive(bytes, "bytes"), ctypes.byref(pointer)))
         self.handle = _runtime.Handle(pointer.value, library.circe_test_memory_destroy, self.context.handle)
         self._guard, self._forks = threading.Lock(), _runtime.forks
 
@@ -290,7 +290,7 @@ class _Problem:
         self.imputes = missing == "impute"
         self.context = _runtime.context()
         self.options = options = _native.TestOptions()
-        _native.library().circe_test_options_init(options)
+        _native.library().circe_test_options_init(ctypes.byref(options))
         options.method = _parsed("circe_test_method_parse", method, "method")
         options.null = 0 if isinstance(null, str) and null == "auto" else _parsed("circe_test_null_parse", null, "null")
         options.mean = _native.choice(_native.TEST_MEANS, "mean", mean)
@@ -378,13 +378,13 @@ class _Problem:
         array = np.ascontiguousarray(read).ravel()
         if len(array) != self.rows:
             raise errors.ShapeError(f"{name} has {len(array)} numbers and x {self.rows} rows; give one for each")
-        setattr(self.options, name, array.ctypes.data)
+        setattr(self.options, name, _native.doubles(array))
         self.of_rows[name] = array
 
     def call(self, function: str, *arguments, subject: str = "") -> None:
         with contextlib.nullcontext() if self.memory is None else self.memory.guard, _runtime.interruptible():
             status = getattr(_native.library(), function)(self.context.pointer, self.mat_x, self.mat_y, self.mat_z,
-                                                          self.options, *arguments)
+                                                          ctypes.byref(self.options), *arguments)
             try:
                 _native.check(status, subject)
             except errors.DataError as error:
@@ -457,11 +457,11 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
         _arrays.same_order(x=x, y=y, z=z, weights=weights, groups=groups, time=time)
         x, y, z = (None if v is None else _arrays.read(v, name) for v, name in ((x, "x"), (y, "y"), (z, "z")))
         problem = _limited(x, y, z, "all" if rows is None else rows, seconds, options)
-        problem.call("circe_test_impute", _whole(imputations, "imputations", 2), result)
+        problem.call("circe_test_impute", _whole(imputations, "imputations", 2), ctypes.byref(result))
     else:
         problem = (_crossfitted(x, y, z, _whole(folds, "folds", 2), options) if own
                    else _limited(x, y, z, rows, seconds, options))
-        problem.call("circe_test", result)
+        problem.call("circe_test", ctypes.byref(result))
     return _record(
         result, TestResult, method=library.circe_test_method_name(result.method).decode(),
         null=library.circe_test_null_name(result.null).decode(), on_device=bool(result.on_device), trust=_trust(result.trust), verdict=result.verdict.decode(),
@@ -498,7 +498,7 @@ def _limited(x, y, z, rows, seconds: float, options: Dict[str, Any]) -> _Problem
         raise errors.ArgumentError(f"rows is {rows!r}; it must be a number of rows or 'all'")
     if rows is None:
         plan = _native.TestPlan()
-        problem.call("circe_test_foresee", _kernels.positive(seconds, "seconds"), plan)
+        problem.call("circe_test_foresee", _kernels.positive(seconds, "seconds"), ctypes.byref(plan))
         rows = plan.rows
         if rows < n:
             warnings.warn(f"a random sample of {rows} of the {n} rows was tested: all of them would take about "
@@ -537,7 +537,7 @@ def calibrate(x, y, z, *, repetitions: int = 200, bins: int = 20, **options) -> 
     problem.call("circe_test_calibrate", repetitions, p_values.ctypes.data)
     library, alpha = _native.library(), problem.options.alpha
     _native.check(library.circe_calibration_summary(p_values.ctypes.data, repetitions, alpha, bins, counts.ctypes.data,
-                                                    summary))
+                                                    ctypes.byref(summary)))
     return _record(summary, Calibration, method=library.circe_test_method_name(problem.options.method).decode(), alpha=alpha,
                    repetitions=repetitions, rows=problem.rows, trust=_trust(summary.trust), verdict=summary.verdict.decode(),
                    counts=counts, p_values=p_values, seconds=time.perf_counter() - before)
@@ -561,7 +561,7 @@ def effects(x, y, z, *, draws: int = 200, along: Optional[int] = 0, points: int 
                        width=width, ridge=ridge, transform=transform, missing=missing)
     found = _native.Effects()
     column = None if along is None or problem.mat_y is None else _whole(along, "along", 0)
-    problem.call("circe_test_effects", draws, found)  # first, because it reports what is wrong with the data
+    problem.call("circe_test_effects", draws, ctypes.byref(found))  # first, because it reports what is wrong with the data
     where = None if column is None else _along(problem, column, points)
     return _record(found, Effects, kpc=_record(found.kpc, Effect), circe=_record(found.circe, Effect), along=where)
 

@@ -40,7 +40,8 @@ class _Watch:
             raise errors.DTypeError(f"progress is {progress!r}; it must be a function of the share that is done and a text")
         self.progress, self.texts = progress, []  # type: Optional[Progress], List[str]
         self.failure: Optional[BaseException] = None
-        self.structure = _native.Watch(None, _native.WatchProgress(self._progress), _native.WatchWarning(self._warning))
+        self._called = _native.WatchProgress(self._progress), _native.WatchWarning(self._warning)
+        self.structure = _native.Watch(None, *(ctypes.cast(function, ctypes.c_void_p) for function in self._called))
 
     def _progress(self, user, done: float, text: Optional[bytes]) -> int:
         try:
@@ -340,10 +341,9 @@ def _plot_trials(axes, trials: List[Dict[str, Any]]) -> None:
 
 
 def _history(found: _native.Training) -> np.ndarray:
-    kind = np.dtype([(name, np.float64) for name in _native.TRAINING_EPOCH])
     if not found.epochs or not found.history:
-        return np.empty(0, kind)
-    return np.ctypeslib.as_array(found.history, (found.epochs, len(_native.TRAINING_EPOCH))).copy().view(kind)[:, 0]
+        return np.empty(0, _native.TrainingEpoch)
+    return np.ctypeslib.as_array(found.history, (found.epochs,)).copy()
 
 
 @_described("train", "data")

@@ -197,5 +197,5 @@ def median_sigma2(points) -> float:
 
     mat, keep = _arrays.view(points, "points")
     value = ctypes.c_double()
-    _native.check(_native.library().circe_median_sigma2(_runtime.context().pointer, mat, 0, -1, value), "points")
+    _native.check(_native.library().circe_median_sigma2(_runtime.context().pointer, mat, 0, -1, ctypes.byref(value)), "points")
     return value.value

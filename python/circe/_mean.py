@@ -168,7 +168,7 @@ class ConditionalMean:
         mat_z, keep_z = _arrays.view(z, "z")
         context, library = _runtime.context(), _native.library()
         options, keep_grids = self._options()
-        options.weights = None if weights is None else weights.ctypes.data
+        options.weights = None if weights is None else _native.doubles(weights)
         text_y, text_z = _columns.kernel_of(self.kernel_y, keep_y), _columns.kernel_of(self.kernel_z, keep_z)
         kernel_z = _kernels.bound(context, text_z, self.sigma2_z, mat_z, "z")
         if isinstance(self.sigma2_y, str):
@@ -180,7 +180,7 @@ class ConditionalMean:
                                            "no width that is still to be chosen")
         with _runtime.interruptible():
             fitted = _runtime.make("circe_cme_fit", "circe_cme_destroy", context.pointer, mat_y, mat_z, kernel_y.pointer,
-                                   kernel_z.pointer, options, parents=[context.handle])
+                                   kernel_z.pointer, ctypes.byref(options), parents=[context.handle])
         self._adopt(Model(fitted))
         return keep_y, keep_z
 
@@ -222,7 +222,7 @@ class ConditionalMean:
 
     def _options(self):
         options = _native.CmeOptions()
-        _native.library().circe_cme_options_init(options)
+        _native.library().circe_cme_options_init(ctypes.byref(options))
         options.method = _native.choice(_native.METHODS, "method", self.method)
         widths = None if isinstance(self.sigma2_y, str) else self.sigma2_y
         sigma2, options.n_sigma2_y = _grid(widths, "sigma2_y")
@@ -245,7 +245,7 @@ class ConditionalMean:
         """Takes over a fitted model and describes it in attributes."""
         library, handle = _native.library(), model.handle
         pointer, info, table = handle.pointer, model.info, _native.LooTable()
-        _native.check(library.circe_cme_get_loo(pointer, table))
+        _native.check(library.circe_cme_get_loo(pointer, ctypes.byref(table)))
         shape = (table.n_sigma2_y, table.n_ridge)
         before, self._model = getattr(self, "_model", None), model
         _runtime.changed()
@@ -327,7 +327,7 @@ class ConditionalMean:
             text = json.dumps(columns, ensure_ascii=False, separators=(",", ":"))
             own, n = _native.Metadata(CATEGORIES, text.encode("utf-8", "replace")), 1
         with self.model.held() as pointer:
-            _native.check(_native.library().circe_cme_save_with(pointer, os.fsencode(path), own, n))
+            _native.check(_native.library().circe_cme_save_with(pointer, os.fsencode(path), own and ctypes.byref(own), n))
 
     @classmethod
     def load(cls, path) -> "ConditionalMean":

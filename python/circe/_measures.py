@@ -72,7 +72,7 @@ _NO_VIEW = _native.mat(0, 0, 0, 0, _native.FLOAT64)
 def options_of(kind: str, numbers: tuple, with_mean: bool) -> _native.MeasureOptions:
     """Of a measure of batches that know nothing of each other. `numbers`: (field, value) pairs."""
     library, options = _native.library(), _native.MeasureOptions()
-    library.circe_measure_options_init(options, library.circe_measure_find(kind.encode()))
+    library.circe_measure_options_init(ctypes.byref(options), library.circe_measure_find(kind.encode()))
     options.gcm_previous_batch, options.regress_z_on_holdout = 0, with_mean
     ridge = ctypes.c_double(dict(numbers).get("ridge", 0.0))
     options.ridge, options.n_ridge = ctypes.pointer(ridge), ridge.value > 0
@@ -89,7 +89,7 @@ def made(context: _runtime.Context, kind: str, kernels: tuple, model, features, 
     library, options = _native.library(), options_of(kind, numbers, model is not None)
     options.kernels = _native.Kernels(*(kernel and kernel.pointer for kernel in kernels))
     options.sigma2_x, options.workspace = 1.0, workspace and workspace.pointer  # every kernel has its widths
-    measure = _runtime.make("circe_measure_create", "circe_measure_destroy", context.pointer, options,
+    measure = _runtime.make("circe_measure_create", "circe_measure_destroy", context.pointer, ctypes.byref(options),
                             parents=[workspace or context.handle, *parents])  # not the mean, which may be closed earlier
     if model is not None:
         _native.check(library.circe_measure_set_mean(measure.pointer, model.pointer))
@@ -126,7 +126,8 @@ def _found(kind: str, views: dict, kernels: tuple, grad: bool, numbers: tuple = 
     with contextlib.nullcontext() if mean is None else mean.model.guard:
         if weights is not None:
             _native.check(_native.library().circe_measure_set_weights(measure.pointer, weights.ctypes.data, len(weights)))
-        status = _native.library().circe_measure_points(measure.pointer, mat_x, mat_y, views["z"][0], value, mat_grad)
+        status = _native.library().circe_measure_points(measure.pointer, mat_x, mat_y, views["z"][0], ctypes.byref(value),
+                                                           mat_grad)
     if status:
         raise _native.fail(status)
     return Measurement(kind, estimator, value.value, gradient, len(x), chosen,
@@ -200,7 +201,8 @@ def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelL
     if weights is not None:
         weights = _arrays.weights_of(weights, len(x))
         _native.check(_native.library().circe_measure_set_weights(measure.pointer, weights.ctypes.data, len(weights)))
-    status = _native.library().circe_measure_evaluate(measure.pointer, rows.ctypes.data, len(rows), mat_x, value, mat_grad)
+    status = _native.library().circe_measure_evaluate(measure.pointer, rows.ctypes.data, len(rows), mat_x, ctypes.byref(value),
+                                                         mat_grad)
     if status:
         raise _native.fail(status)
     return Measurement("circe", estimator, value.value, gradient, len(x))
@@ -344,7 +346,7 @@ def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike
             raise errors.ArgumentError(f"{variable} has a column of more than two categories, for which gcm has no kernel; give a "
                                        "column of 0 and 1 for each")
     options = _native.GcmOptions()
-    _native.library().circe_gcm_options_init(options)
+    _native.library().circe_gcm_options_init(ctypes.byref(options))
     options.regression = _native.choice(_native.GCM_REGRESSIONS, "regression", regression)
     options.combine = _native.choice(_native.GCM_COMBINES, "combine", combine)
     options.sharpness = _kernels.positive(sharpness, "sharpness")
@@ -369,8 +371,8 @@ def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike
     try:
         if weights is not None:
             _native.check(_native.library().circe_workspace_set_weights(context.work, weights.ctypes.data, len(weights)))
-        _native.check(_native.library().circe_measure_gcm(context.work, bound_y and bound_y.pointer, mat_x, mat_y, mat_z, options,
-                                                          value, mat_grad))
+        _native.check(_native.library().circe_measure_gcm(context.work, bound_y and bound_y.pointer, mat_x, mat_y, mat_z,
+                                                          ctypes.byref(options), ctypes.byref(value), mat_grad))
     finally:
         if weights is not None:
             _native.library().circe_workspace_set_weights(context.work, None, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import tempfile
@@ -21,7 +22,7 @@ class Model:
         self._handle: Optional[_runtime.Handle] = handle
         self._forks = _runtime.forks
         self.info = _native.CmeInfo()
-        _native.check(_native.library().circe_cme_get_info(handle.pointer, self.info))
+        _native.check(_native.library().circe_cme_get_info(handle.pointer, ctypes.byref(self.info)))
         self.random = self.info.method == _native.METHODS["rff"]
         self._guard = self._make_guard()
 

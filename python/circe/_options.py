@@ -75,8 +75,8 @@ class Schema:
         self.pointer = _native.jobs().circe_schema_of(job.encode())
         if not self.pointer:
             raise errors.UnsupportedError(f"the library has no job {job!r}")
-        found = self.pointer.contents
-        self.job = job
+        found = _native.Schema.from_address(self.pointer)
+        self.job, self.bytes = job, found.bytes
         self.rows = [_row(found.rows[i]) for i in range(found.n)]
         self.by_name = {row.name: row for row in self.rows}
         self._by_option = {row.option: row for row in self.rows}
@@ -195,7 +195,7 @@ class Options:
 
     def __init__(self, schema: Schema, given: Dict[str, Any]):
         self.schema = schema
-        self.buffer = ctypes.create_string_buffer(schema.pointer.contents.bytes)
+        self.buffer = ctypes.create_string_buffer(schema.bytes)
         self._texts: List[bytes] = []
         self.pointer = ctypes.addressof(self.buffer)
         _native.jobs().circe_options_init(schema.pointer, self.pointer)

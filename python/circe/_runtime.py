@@ -75,9 +75,9 @@ class Context:
     def __init__(self, threads: int, generation: int):
         library = _native.library()
         options = _native.ContextOptions()
-        library.circe_context_options_init(options)
+        library.circe_context_options_init(ctypes.byref(options))
         options.threads = threads
-        options.progress = _progress
+        options.progress = ctypes.cast(_progress, ctypes.c_void_p)
         self.generation = generation
         self.handle = make("circe_context_create", "circe_context_destroy", ctypes.byref(options), subject="threads")
         self.pointer = self.handle.pointer

@@ -194,10 +194,11 @@ def experiment(name: Optional[str] = None, *, progress: Optional[Progress] = Non
 
 def experiments() -> Dict[str, str]:
     """The available experiments: names and titles."""
-    entries, n = ctypes.POINTER(_native.ExperimentEntry)(), ctypes.c_int64()
+    found, n = ctypes.c_void_p(), ctypes.c_int64()
     library = _native.jobs()
-    _native.check(library.circe_experiment_list(ctypes.byref(entries), ctypes.byref(n)))
+    _native.check(library.circe_experiment_list(ctypes.byref(found), ctypes.byref(n)))
+    entries = ctypes.cast(found, ctypes.POINTER(_native.ExperimentEntry))
     try:
         return {entries[i].name.decode(): (entries[i].title or entries[i].error).decode() for i in range(n.value)}
     finally:
-        library.circe_experiment_list_free(entries)
+        library.circe_experiment_list_free(found.value)

@@ -20,7 +20,7 @@ from typing import List, Optional
 
 import jax
 
-from .. import _native, _runtime
+from .. import _headers, _native, _runtime
 
 _SOURCE = Path(__file__).with_name("_ffi.cc")
 _TARGETS = {"cpu": {"circe_points": "circe_jax_points", "circe_rows": "circe_jax_rows"},
@@ -29,15 +29,6 @@ _TARGETS = {"cpu": {"circe_points": "circe_jax_points", "circe_rows": "circe_jax
 
 class BuildWarning(UserWarning):
     """The custom calls could not be compiled, so the losses go through Python."""
-
-
-def _headers() -> Optional[Path]:
-    """circe's headers, from the wheel or from the source tree."""
-    package = Path(__file__).resolve().parents[1]
-    for folder in (package / "_bundle" / "include", package.parents[1] / "include"):
-        if (folder / "circe" / "circe.h").exists():
-            return folder
-    return None
 
 
 def _cache() -> Path:
@@ -83,7 +74,7 @@ def _compile(headers: Path, path: Path) -> Optional[str]:
 
 def _built() -> Path:
     """The shared object, compiled at the first call on this machine; raises RuntimeError with what is wrong."""
-    headers = _headers()
+    headers = _headers.folder()
     if not hasattr(jax, "ffi"):
         raise RuntimeError(f"JAX {jax.__version__} has no jax.ffi; 0.5 and newer have")
     if headers is None:

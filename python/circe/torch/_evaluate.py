@@ -185,7 +185,7 @@ def _call(plan: _plans.Plan, x, y, z, grad, index: Optional[int], weights: Optio
     frame.write(frame.block, 0, *x, *y, *z, *(grad or _plans.NO_VIEW))
     arguments = frame.with_grad if grad else frame.without
     if gpu is not None:
-        arguments = (*arguments[:-2], _plans.at(value), arguments[-1])
+        arguments = (*arguments[:-2], value, arguments[-1])
     if index is not None:
         arguments = (*arguments[:_plans.INDEX_AT], index, x[1], *arguments[_plans.INDEX_AT:])
     with frame.guard or _unguarded:

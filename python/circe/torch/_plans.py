@@ -41,14 +41,8 @@ class SmallBatchWarning(UserWarning):
 
 _VIEW = "PqqqI4x"  # a circe_mat, as _native.mat
 _address: Any = ctypes.c_void_p.from_param
-_double: Any = ctypes.POINTER(ctypes.c_double)
 NO_VIEW = (0, 0, 0, 0, 0)
 INDEX_AT = 1  # of circe_measure_evaluate
-
-
-def at(address: int):
-    """A value in a GPU's memory, as an argument."""
-    return ctypes.cast(address, _double)
 
 
 class Frame:

@@ -51,7 +51,7 @@ class Scaling:
         self.factors = int(_native.library().circe_kernel_n_factors(handle.pointer))
         self.changes = self.follows or self.how != 0
         keep = _RUNNING_KEEP if self.runs else 0.0
-        self._steps, self._values = (_native.Scaling(self.how, keep, frozen and self.runs) for frozen in (False, True))
+        self._steps, self._values = (ctypes.byref(_native.Scaling(self.how, keep, frozen and self.runs)) for frozen in (False, True))
         self.owner: Optional[weakref.ref] = None
         self.watch = Watch()
         self._figures: Dict[torch.device, Tensor] = {}
