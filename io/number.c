@@ -1,88 +1,53 @@
-/* Parses numbers in text that does not end in NUL, and recognises text that looks like a number but is not one.
- *
- * A decimal of up to 19 digits is an integer times a power of ten. If both are exact in a double (below 2^53, at most
- * 10^22), one multiplication or division rounds once and gives the nearest double. strtod parses everything else, after
- * its form has been checked here: strtod alone would accept hexadecimal and "nan(...)". */
+/* Parses numbers in text that does not end in NUL, and recognises text that looks like a number but is not one. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "io/csv.h"
 #include "io/io_parts.h"
 
-enum { MAX_TEXT = 1023, MAX_EXACT_POWER = 22, MAX_DIGITS = 19 };
+enum { MAX_TEXT = 1023 };
 
-static const double powers_of_ten[MAX_EXACT_POWER + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                                          1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                                          1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+static const char *skip_sign(const char *at) { return at + (*at == '+' || *at == '-'); }
 
-typedef struct decimal {
-    bool negative;
-    uint64_t digits; /* of the first 19 that count */
-    int n_digits;
-    int64_t power; /* of ten */
-} decimal;
+static const char *skip_digits(const char *at) { return at + strspn(at, "0123456789"); }
 
-static const char *take_digits(const char *at, const char *end, decimal *d, bool fraction) {
-    for (; at < end && *at >= '0' && *at <= '9'; at++) {
-        if (d->n_digits < MAX_DIGITS) d->digits = 10 * d->digits + (uint64_t)(*at - '0');
-        if (d->digits > 0) d->n_digits++;
-        if (fraction) d->power--;
+/* The whole text is one decimal number: strtod alone would accept blanks, hexadecimal and "nan(...)". */
+static bool is_decimal(const char *text) {
+    const char *start = skip_sign(text), *at = skip_digits(start);
+    bool digits = at > start;
+    if (*at == '.') {
+        start = at + 1;
+        at = skip_digits(start);
+        digits = digits || at > start;
     }
-    return at;
-}
-
-/* At an 'e': the end of the exponent, or NULL if none follows. Beyond 10^6 its exact size does not matter. */
-static const char *take_exponent(const char *at, const char *end, decimal *d) {
-    int64_t exponent = 0;
-    bool negative = false;
-    at++;
-    if (at < end && (*at == '+' || *at == '-')) negative = *at++ == '-';
-    if (at == end || *at < '0' || *at > '9') return NULL;
-    for (; at < end && *at >= '0' && *at <= '9'; at++)
-        if (exponent < 1000000) exponent = 10 * exponent + (*at - '0');
-    d->power += negative ? -exponent : exponent;
-    return at;
-}
-
-/* The whole text is one decimal number. */
-static bool scan(const char *at, const char *end, char point, decimal *d) {
-    if (at < end && (*at == '+' || *at == '-')) d->negative = *at++ == '-';
-    const char *start = at;
-    at = take_digits(at, end, d, false);
-    size_t written = (size_t)(at - start);
-    if (at < end && *at == point) {
-        const char *fraction = ++at;
-        at = take_digits(at, end, d, true);
-        written += (size_t)(at - fraction);
+    if (digits && (*at == 'e' || *at == 'E')) {
+        start = skip_sign(at + 1);
+        at = skip_digits(start);
+        digits = at > start;
     }
-    if (written == 0) return false;
-    if (at < end && (*at == 'e' || *at == 'E')) at = take_exponent(at, end, d);
-    return at == end;
+    return digits && *at == '\0';
 }
 
-/* No double needs more than 767 digits to differ from its neighbours, so longer texts do not count as numbers. Neither
- * do numbers that are too large for a double. Numbers that are too small become 0, the nearest double. */
-static bool convert_slowly(const char *text, size_t length, char point, double *value) {
+/* What decimal.c leaves to its caller, strtod parses. No double needs more than 767 digits to differ from its
+ * neighbours, so longer texts do not count as numbers. Neither do numbers that are too large for a double. Numbers that
+ * are too small become 0, the nearest double. */
+bool io__number(const char *text, size_t length, char point, double *value) {
     char copy[MAX_TEXT + 1];
+    if (point == '.' && io__decimal(text, text + length, value) == text + length) return true;
     if (length > MAX_TEXT) return false;
     memcpy(copy, text, length);
     copy[length] = '\0';
-    char *found = strchr(copy, point);
-    if (found != NULL) *found = '.';
+    if (point != '.') {
+        char *found = strchr(copy, point);
+        if (strchr(copy, '.') != NULL) return false;
+        if (found != NULL) *found = '.';
+        if (io__decimal(copy, copy + length, value) == copy + length) return true;
+    }
+    if (strlen(copy) != length || !is_decimal(copy)) return false;
     *value = strtod(copy, NULL);
     return isfinite(*value);
-}
-
-bool io__number(const char *text, size_t length, char point, double *value) {
-    decimal d = {0};
-    if (!scan(text, text + length, point, &d)) return false;
-    if (d.n_digits > MAX_DIGITS || d.digits > (1ull << 53) || d.power < -MAX_EXACT_POWER || d.power > MAX_EXACT_POWER)
-        return convert_slowly(text, length, point, value);
-    double magnitude = (double)d.digits;
-    magnitude = d.power < 0 ? magnitude / powers_of_ten[-d.power] : magnitude * powers_of_ten[d.power];
-    *value = d.negative ? -magnitude : magnitude;
-    return true;
 }
 
 bool io_number(const char *text, double *value) { return io__number(text, strlen(text), '.', value); }
