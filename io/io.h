@@ -4,8 +4,7 @@
  * columns of a .csv (comma-separated names, or indices counted from 0). PATH - is standard input. Files compressed by
  * gzip are unpacked. Nothing in a file is trusted before it has been checked, and every error names the file, the place
  * and what would be right. */
-#ifndef CIRCE_IO_H
-#define CIRCE_IO_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -143,5 +142,3 @@ char *io_visible(const char *text, size_t bytes, bool lines);
 /* A copy as UTF-8, which the caller frees. Valid UTF-8 stays as it is, and other bytes are read as Latin-1. NULL: no
  * memory. */
 char *io_to_utf8(const char *text, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* Places to write to. */
-#ifndef IO_PATHS_H
-#define IO_PATHS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ circe_status path_make_folders(const char *path);
 
 /* Whether a path ends so, in any case. */
 bool path_ends_with(const char *path, const char *ending);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * k  notions, p  predictions, a  attributes; finding (k, p, a) is findings[(k * n_predictions + p) * n_attributes + a].
  */
-#ifndef JOBS_AUDIT_PARTS_H
-#define JOBS_AUDIT_PARTS_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -253,5 +252,3 @@ const char *audit_digits(double value, char *out, size_t size);
 
 /* folder NULL: no "report". */
 cJSON *audit_json(const circe_audit_result *r, const char *folder);
-
-#endif

@@ -1,6 +1,5 @@
 /* p-values of data sets that were drawn again under independence: their histogram as JSON and as a figure. */
-#ifndef JOBS_CALIBRATION_H
-#define JOBS_CALIBRATION_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -20,5 +19,3 @@ void calibration_json(cJSON *out, const calibration *c, double alpha);
 /* Adds a panel: the outlines of histograms of as many p-values, n calibrations with the names of their curves, and what
  * uniform ones would give, with the range of chance. */
 void calibration_panel(chart *to, const calibration *list, const char *const *names, int n, const char *title);
-
-#endif

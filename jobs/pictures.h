@@ -1,7 +1,6 @@
 /* Images for training and prediction: files that a column of a .csv names, or an array of an .npz or .npy. Each image
  * is read once, and points refer to it. */
-#ifndef JOBS_PICTURES_H
-#define JOBS_PICTURES_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -62,5 +61,3 @@ char *pictures_text(arena *owner, const pictures *images);
 
 /* What a model remembers, and for the reader of results. */
 cJSON *pictures_json(const pictures_request *request, const pictures *images);
-
-#endif

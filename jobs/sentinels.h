@@ -1,7 +1,6 @@
 /* Warns about numbers that may stand for something else, such as 999 or 1e6 for "missing". A file cannot say what they
  * mean. */
-#ifndef JOBS_SENTINELS_H
-#define JOBS_SENTINELS_H
+#pragma once
 
 #include "io/inputs.h"
 #include "jobs/notes.h"
@@ -11,5 +10,3 @@
  * so close that reading them may have made different ones equal, columns of categories that differ in most rows, and
  * categories that differ in case and spaces alone. */
 void sentinels_note(const input *const *group, int n, notes *warnings);
-
-#endif

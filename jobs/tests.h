@@ -1,7 +1,6 @@
 /* The tests and what each of them uses. To add one, add a row to the table in tests.c.
  */
-#ifndef JOBS_TESTS_H
-#define JOBS_TESTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ circe_effects_along test_along_make(arena *owner, const char *column, int64_t po
 
 /* How the distribution under independence was obtained, in words: "random signs on the residuals". */
 const char *test_null_words(circe_test_null null);
-
-#endif

@@ -1,7 +1,6 @@
 /* Turns the columns of a table, and images if there are any, into what a network, a regulariser and the measures see:
  * roles, classes, categories, standardised columns, and the rows split into training, validation, holdout and test. */
-#ifndef JOBS_TRAIN_SET_H
-#define JOBS_TRAIN_SET_H
+#pragma once
 
 #include "circe/train.h"
 #include "io/encoding.h"
@@ -86,5 +85,3 @@ double training_class_of(const training_set *set, int64_t row);
 char *training_role_text(arena *owner, const training_set *set, const training_role *role);
 
 const char *training_column(const training_set *set, const training_role *role, int64_t i);
-
-#endif

@@ -1,6 +1,5 @@
 /* The internals of a training: the run in progress, and what its result, its JSON and its report are made from. */
-#ifndef JOBS_TRAINING_H
-#define JOBS_TRAINING_H
+#pragma once
 
 #include "base/arena.h"
 #include "jobs/notes.h"
@@ -206,5 +205,3 @@ void training_show_features(training_page *p);
 void training_show_sweep(training_page *p);
 void training_show_predictions(training_page *p);
 void training_show_residuals(training_page *p);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files of the paper's experiments share: a run, the plan of runs, and their summary. */
-#ifndef PAPER_PARTS_H
-#define PAPER_PARTS_H
+#pragma once
 
 #include "images/part.h"
 #include "images/yaleb.h"
@@ -334,5 +333,3 @@ const paper_kind *paper_kind_find(const char *name);
 
 /* The kind of an experiment with these models and limits. */
 const paper_kind *paper_kind_of(const paper_config *config);
-
-#endif

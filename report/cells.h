@@ -1,6 +1,5 @@
 /* Building a table, cell by cell. */
-#ifndef REPORT_CELLS_H
-#define REPORT_CELLS_H
+#pragma once
 
 #include "circe/export.h"
 #include "report/report.h"
@@ -31,5 +30,3 @@ report_table cells_table(const cells *list, const char *caption, const char *con
 /* Puts such a table on the page, the first `n_texts` columns of text, and frees the cells. */
 void cells_show(cells *list, report *page, const char *caption, const char *const *columns, int64_t n_columns,
                 int n_texts);
-
-#endif

@@ -1,8 +1,7 @@
 /* The reports of runs: one self-contained report.html (tables, figures as inline SVG, settings), figures as SVG with
  * their gnuplot script and data beside them, and tables as CSV. A report loads nothing from the network. Files are
  * written under another name and then renamed. */
-#ifndef REPORT_H
-#define REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -94,5 +93,3 @@ void report_details(report *page, const char *summary, const char *text);
 void report_fact(report *page, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Writes the page (facts last) and frees it. */
 circe_status report_end(report *page, const char *path);
-
-#endif

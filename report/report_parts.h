@@ -1,6 +1,5 @@
 /* What the files of the report library share. */
-#ifndef REPORT_INTERNAL_H
-#define REPORT_INTERNAL_H
+#pragma once
 
 #include <stdio.h>
 
@@ -61,5 +60,3 @@ const report_series *report__plot(const report_figure *figure, int64_t panel, in
 extern const char report__style[];
 /* Tables that can be sorted, curves that can be hidden, values at a touch: the page is whole without it. */
 extern const char report__script[];
-
-#endif

@@ -1,7 +1,6 @@
 /* What the files of this folder share. R's errors are long jumps: whatever memory of the library a call holds lies in
  * one `held`, which held_run frees on every way out. */
-#ifndef CIRCE_R_H
-#define CIRCE_R_H
+#pragma once
 
 #include <circe/circe.h>
 #include <circe/jobs.h>
@@ -46,5 +45,3 @@ SEXP held_failure(const held *h, circe_status status);
 
 /* A text of the library, or NA. */
 SEXP held_text(const char *text);
-
-#endif
