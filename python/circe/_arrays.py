@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -131,12 +131,15 @@ def _as_array(values, name: str, keep: bool = False) -> np.ndarray:
         raise errors.ArgumentError(f"{name} is missing")
     if isinstance(values, np.ma.MaskedArray):
         return _from_masked(values, name, keep)
-    if type(values).__module__.partition(".")[0] == "pandas":
-        return _from_pandas(values, name, keep)
-    if type(values).__module__.partition(".")[0] == "polars":
-        return _from_polars(values, name, keep)
-    if is_arrow(values):
-        return _from_arrow(values, name, keep)
+    if _package_of(values) == "pandas" and not hasattr(values, "iloc") and not hasattr(values, "names"):  # no column, frame or index
+        if not hasattr(values, "dtype"):
+            raise _no_array(values, name)
+        values = sys.modules["pandas"].Series(values)  # pandas.array, Categorical
+    if is_arrow_column(values):
+        values = arrow(values, name)
+    if _package_of(values) in ("pandas", "polars", "pyarrow"):
+        refuse_lazy(values, name)
+        return _from_columns(values, name, keep)
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -167,25 +170,57 @@ def _from_torch(tensor, name: str) -> np.ndarray:
         return tensor.detach().resolve_neg().numpy()
 
 
-def _from_pandas(values, name: str, keep: bool) -> np.ndarray:
+# ---- columns and tables of pandas, polars and Arrow ---------------------------------------------------------------------
+
+
+def _package_of(values) -> str:
+    return type(values).__module__.partition(".")[0]
+
+
+def columns_of(values) -> Optional[List[Tuple[Any, Any]]]:
+    """(name, column) pairs of a table; None: it is one column."""
+    if hasattr(values, "columns") and hasattr(values, "iloc"):  # pandas
+        return [(name, values.iloc[:, c]) for c, name in enumerate(values.columns)]
+    if hasattr(values, "get_columns"):  # polars
+        return [(series.name, series) for series in values.get_columns()]
+    return list(zip(values.column_names, values.columns)) if hasattr(values, "column_names") else None
+
+
+def column_numbers(column) -> Optional[np.ndarray]:
+    """The numbers of a column, NaN where one is missing, without a copy if it has them; None: it contains something else."""
+    if hasattr(column, "to_pylist"):
+        return arrow_numbers(column)
+    kind = getattr(column, "dtype", None)
+    if callable(getattr(kind, "is_numeric", None)):  # polars
+        array = polars_numbers(column) if kind.is_numeric() or str(kind) == "Boolean" else None
+    elif getattr(kind, "kind", "O") in "biuf" or getattr(kind, "_is_numeric", False):
+        array = np.asarray(column)
+        if array.dtype == object:  # pandas: nullable
+            array = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        array = None
+    return array if array is not None and array.dtype.kind in "biuf" else None
+
+
+def _from_columns(values, name: str, keep: bool) -> np.ndarray:
     """Missing numbers become NaN, which the library then names by row and column."""
-    if not hasattr(values, "iloc") and not hasattr(values, "names"):  # neither a column, a frame nor an index
-        if not hasattr(values, "dtype"):
-            raise _no_array(values, name)
-        values = sys.modules["pandas"].Series(values)  # pandas.array, Categorical
-    table = hasattr(values, "columns")
-    columns = [(label, values.iloc[:, c]) for c, label in enumerate(values.columns)] if table else [(values.name, values)]
-    kinds = [getattr(column, "dtype", None) for _, column in columns]
-    if all(not _is_words(kind) for kind in kinds):
-        array = values.to_numpy()
-        return array if array.dtype != object else values.to_numpy(dtype=np.float64, na_value=np.nan)
+    columns = columns_of(values)
+    table, columns = columns is not None, [(getattr(values, "name", None), values)] if columns is None else columns
+    numbers = [column_numbers(column) for _, column in columns]
+    if all(found is not None for found in numbers):
+        whole = values.to_numpy() if hasattr(values, "iloc") else numbers[0] if not table else None  # without a copy, mostly
+        return whole if whole is not None and whole.dtype != object else np.stack(numbers, axis=1)  # type: ignore[arg-type]
     read = []
-    for (label, column), kind in zip(columns, kinds):
-        place = f"{name}: column {label!r}" if table else name
-        if _is_words(kind):
-            read.append(_columns.read(column.tolist(), place, _refusal(name, kind), is_categorical(kind), keep))
-        else:
-            read.append((_numbers(column, place, keep), None))
+    for (label, column), found in zip(columns, numbers):
+        place, kind = f"{name}: column {label!r}" if table else name, getattr(column, "dtype", getattr(column, "type", None))
+        if found is None:
+            cells = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
+            read.append(_columns.read(cells, place, _refusal(name, kind), is_categorical(kind), keep))
+            continue
+        missing = np.isnan(found)
+        if missing.any() and not keep:
+            raise _columns.missing_error(place, int(np.argmax(missing)), int(missing.sum()), len(found))
+        read.append((found, None))
     return _columns.coded(read, [label for label, _ in columns], not table)
 
 
@@ -197,21 +232,6 @@ def _refusal(name: str, kind):
 def is_categorical(kind) -> bool:
     """Whether a dtype of pandas, polars or Arrow says that its cells are categories."""
     return str(kind).partition("(")[0].partition("<")[0] in ("category", "Categorical", "Enum", "dictionary")
-
-
-def _is_words(kind) -> bool:
-    """Whether a dtype of pandas requires a look at every cell."""
-    if getattr(kind, "kind", "O") in "biuf" or getattr(kind, "_is_numeric", False):
-        return False
-    return True
-
-
-def _numbers(column, place: str, keep: bool) -> np.ndarray:
-    array = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    missing = np.isnan(array)
-    if missing.any() and not keep:
-        raise _columns.missing_error(place, int(np.argmax(missing)), int(missing.sum()), len(array))
-    return array
 
 
 def refuse_lazy(values, name: str) -> None:
@@ -226,29 +246,17 @@ def polars_numbers(values) -> np.ndarray:
     return (values.cast(sys.modules["polars"].Float64) if any(wide) else values).to_numpy()
 
 
-def _from_polars(values, name: str, keep: bool) -> np.ndarray:
-    refuse_lazy(values, name)
-    table = hasattr(values, "columns")
-    columns = [(series.name, series) for series in values] if table else [(values.name, values)]
-    words = [str(series.dtype).partition("(")[0] in ("String", "Utf8", "Categorical", "Enum", "Object", "Binary")
-             for _, series in columns]
-    if not any(words):
-        array = polars_numbers(values)
-        return array if array.dtype != object else _from_objects(array, name, keep)
-    read = []
-    for (label, series), is_words in zip(columns, words):
-        place = f"{name}: column {label!r}" if table else name
-        named = is_words and is_categorical(series.dtype)
-        read.append(_columns.read(series.to_list(), place, _refusal(name, series.dtype), named, keep))
-    return _columns.coded(read, [label for label, _ in columns], not table)
-
-
 # ---- Arrow --------------------------------------------------------------------------------------------------------------
 
 
 def is_arrow(values) -> bool:
     """pyarrow's columns and tables, and whatever else gives itself away as Arrow."""
     return hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__")
+
+
+def is_arrow_column(values) -> bool:
+    """Excludes pandas and polars, which also speak Arrow but are read by their own dtypes."""
+    return is_arrow(values) and _package_of(values) not in ("pandas", "polars")
 
 
 def arrow(values, name: str):
@@ -278,20 +286,6 @@ def arrow_numbers(column) -> Optional[np.ndarray]:
         return None
     found = column.to_numpy()
     return found if found.dtype.kind in "biuf" else found.astype(np.float64)  # objects: None becomes NaN
-
-
-def _from_arrow(values, name: str, keep: bool) -> np.ndarray:
-    values = arrow(values, name)
-    table = hasattr(values, "column_names")
-    columns = list(zip(values.column_names, values.columns)) if table else [(None, values)]
-    read = []
-    for label, column in columns:
-        place, found = f"{name}: column {label!r}" if table else name, arrow_numbers(column)
-        if found is not None:
-            read.append((found, None))
-        else:
-            read.append(_columns.read(column.to_pylist(), place, _refusal(name, column.type), is_categorical(column.type), keep))
-    return _columns.coded(read, [label for label, _ in columns], not table)
 
 
 def same_order(**variables) -> None:

@@ -88,17 +88,12 @@ def _columns_of(data) -> Iterator[Tuple[Any, Any]]:
     if isinstance(data, dict):
         for name, values in data.items():
             yield name, _one_column(values, name)
-    elif hasattr(data, "columns") and hasattr(data, "iloc"):
-        for c, name in enumerate(data.columns):
-            yield name, data.iloc[:, c]
-    elif hasattr(data, "get_columns"):  # polars
-        for series in data.get_columns():
-            yield series.name, series
+        return
+    columns = _arrays.columns_of(_arrays.arrow(data, "data") if _arrays.is_arrow_column(data) else data)
+    if columns is not None:
+        yield from columns
     elif _arrays.is_arrow(data):
-        table = _arrays.arrow(data, "data")
-        if not hasattr(table, "column_names"):
-            raise errors.ShapeError("data is one column of Arrow; it must be a table")
-        yield from zip(table.column_names, table.columns)
+        raise errors.ShapeError("data is one column of Arrow; it must be a table")
     else:
         yield from _columns_of_array(data)
 
@@ -113,7 +108,7 @@ def _one_column(values, name):
             or getattr(values, "ndim", 1) != 1):
         raise errors.DTypeError(f"column {name!r} is of type {type(values).__name__}; it must be a sequence of numbers or texts, or "
                                 "an array")
-    column = _arrays.arrow(values, name) if _is_arrow_column(values) else values
+    column = _arrays.arrow(values, name) if _arrays.is_arrow_column(values) else values
     if hasattr(column, "column_names"):  # structs
         raise errors.DTypeError(f"column {name!r} is a struct of {', '.join(column.column_names)}; give each of its fields a name of its "
                                 "own")
@@ -144,20 +139,12 @@ def _read(values, name: str, named: bool = False) -> Tuple[Optional[np.ndarray],
         values = _arrays._from_torch(values, name)
     if isinstance(values, np.ma.MaskedArray):
         values = _arrays._from_masked(values, name, keep=True)
-    if _is_arrow_column(values):
-        column = _arrays.arrow(values, name)
-        numbers = _arrays.arrow_numbers(column)
-        if numbers is not None:
-            return np.asarray(numbers, dtype=np.float64), [], False
-        return _read_cells(column.to_pylist(), name, named or _arrays.is_categorical(column.type))
-    kind = getattr(values, "dtype", None)
-    if isinstance(kind, np.dtype) and kind.kind in "biuf":
-        return np.asarray(values, dtype=np.float64), [], False
-    if callable(getattr(kind, "is_numeric", None)) and kind.is_numeric():  # polars
-        return np.asarray(_arrays.polars_numbers(values), dtype=np.float64), [], False
-    if getattr(kind, "_is_numeric", False) and hasattr(values, "to_numpy"):  # pandas: nullable
-        return values.to_numpy(dtype=np.float64, na_value=np.nan), [], False
-    return _read_cells(values.to_list() if hasattr(values, "to_list") else values, name, named or _arrays.is_categorical(kind))
+    column = _arrays.arrow(values, name) if _arrays.is_arrow_column(values) else values
+    numbers = _arrays.column_numbers(column)
+    if numbers is not None:
+        return np.asarray(numbers, dtype=np.float64), [], False
+    cells = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list() if hasattr(column, "to_list") else column
+    return _read_cells(cells, name, named or _arrays.is_categorical(getattr(column, "dtype", getattr(column, "type", None))))
 
 
 def _is_boolean(values) -> bool:
@@ -167,11 +154,6 @@ def _is_boolean(values) -> bool:
         return kind in ("bool", "boolean", "bool[pyarrow]", "torch.bool")
     found = [cell for cell in values if not _columns._is_missing(cell)]
     return bool(found) and all(isinstance(cell, (bool, np.bool_)) for cell in found)
-
-
-def _is_arrow_column(values) -> bool:
-    """Excludes pandas and polars, which also speak Arrow but are read by their own dtypes."""
-    return _arrays.is_arrow(values) and type(values).__module__.partition(".")[0] not in ("pandas", "polars")
 
 
 def _read_cells(cells: Sequence[Any], name: str, named: bool) -> Tuple[Optional[np.ndarray], Cells, bool]:

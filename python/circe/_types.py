@@ -36,7 +36,7 @@ def _is_frame(table) -> bool:
 
 def _type_of(column) -> str:
     kind = getattr(column, "dtype", None)
-    if _tables._is_arrow_column(column):
+    if _arrays.is_arrow_column(column):
         return "category" if _arrays.arrow_numbers(column[:0]) is None or str(column.type) == "bool" else "number"
     if getattr(kind, "ordered", False):
         return "ordered"

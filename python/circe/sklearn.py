@@ -45,7 +45,7 @@ def _columns_of(values) -> Optional[Dict[Any, Any]]:
 
 
 def _is_numbers(column) -> bool:
-    if _tables._is_arrow_column(column):
+    if _arrays.is_arrow_column(column):
         return _arrays.arrow_numbers(column[:0]) is not None
     kind = column.dtype
     return (getattr(kind, "kind", "O") in "biuf" or getattr(kind, "_is_numeric", False)
@@ -144,7 +144,7 @@ class _InvariantNetwork(BaseEstimator):
         columns = _columns_of(values)
         if columns is not None:
             parts = list(columns.values())
-        elif _tables._is_arrow_column(values) or _arrays.is_categorical(getattr(values, "dtype", None)):
+        elif _arrays.is_arrow_column(values) or _arrays.is_categorical(getattr(values, "dtype", None)):
             parts = [values]
         elif _is_text(values):
             array = check_array(values, ensure_2d=False, dtype=None, input_name=name)
