@@ -234,11 +234,9 @@ def hsic(x, z, *, kernel_x: KernelLike = "gaussian", kernel_z: KernelLike = "gau
     >>> float(hsic(x, x)) > 0.05
     True
     """
-    form = _native.choice(_native.HSIC_ESTIMATORS, "estimator", estimator)
-    biased = form == _native.HSIC_ESTIMATORS["biased"]
+    name = _native.hsic_estimator(estimator)
     views = {"x": _arrays.view(x, "x", _dtype(dtype)), "z": _arrays.view(z, "z")}
     kernels = _bound(views, "x", kernel_x, sigma2_x), None, _bound(views, "z", kernel_z, sigma2_z)
-    name = "biased" if biased else "ustat"
     return _found("hsic", views, kernels, grad, (("estimator", _native.ESTIMATORS[name]),), estimator=name)
 
 

@@ -24,7 +24,7 @@ VERSION = (0, 2)  # major and minor of the headers beside this package
 FLOAT32, FLOAT64 = 1, 2
 METHODS = {"auto": 0, "lowrank": 1, "dense": 2, "rff": 3}
 ESTIMATORS = {"biased": 1, "debiased": 2, "centered": 3, "ustat": 4}
-HSIC_ESTIMATORS = {"biased": 1, "ustat": 2, "unbiased": 2}  # the last is an older word for ustat
+HSIC_ESTIMATORS = {"biased": 1, "ustat": 2, "unbiased": 2}
 NORMALIZATIONS = {"none": 0, "rows": 1, "batch": 2}
 N_FIGURES = 3
 GCM_REGRESSIONS = {"kernel": 1, "linear": 2}
@@ -157,6 +157,11 @@ def taken_text(pointer: Optional[int]) -> str:
         return ctypes.string_at(pointer).decode()
     finally:
         jobs().circe_text_free(pointer)
+
+
+def hsic_estimator(word) -> str:
+    """Its name elsewhere: "unbiased" is an older word for "ustat"."""
+    return "biased" if choice(HSIC_ESTIMATORS, "estimator", word) == HSIC_ESTIMATORS["biased"] else "ustat"
 
 
 def choice(table: dict, name: str, value) -> int:

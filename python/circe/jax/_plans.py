@@ -7,36 +7,41 @@ ResidualFeatures; without one, it lives as long as the process. A program whose 
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
 
-from .. import _kernels, _measures, _native, _runtime, errors
+from .. import _kernels, _measures, _native, _runtime, _specs, errors
 from .._mean import ConditionalMean, ResidualFeatures
+from .._rows import options_of_rows
+from .._specs import Spec
 from . import _ffi
 
 
-class Spec(NamedTuple):
-    """Kernels are texts with every width, but perhaps those of x, or None. `numbers`: (field, value) pairs of the measure's options."""
-
-    kind: str
-    x: Optional[str] = None
-    y: Optional[str] = None
-    z: Optional[str] = None
-    numbers: Tuple[Tuple[str, Any], ...] = ()
-
-
 class Plan:
-    """`call` is (x, *points, grad=, weights=) -> value and gradient in NumPy, for the way through Python. `by_rows`: the points are
-    row numbers, not y and z."""
+    """`by_rows`: the points are row numbers of `features`, not y and z."""
 
-    def __init__(self, spec: Spec, mean: Optional[ConditionalMean], features: Optional[ResidualFeatures], call: Callable):
-        self.spec, self.call = spec, call
-        self.number, self.by_rows = 0, features is not None
+    def __init__(self, spec: Spec, mean: Optional[ConditionalMean], features: Optional[ResidualFeatures]):
+        self.spec, self.number, self.by_rows = spec, 0, features is not None
         self.n_points = 1 if self.by_rows else 2
+        owner = features if features is not None else mean
+        self._owner = None if owner is None else weakref.ref(owner)
         shim = _ffi.shim()
         if shim is not None:
             self._register(shim, mean, features)
+
+    def call(self, x, *points, grad: bool, weights=None) -> Tuple[np.ndarray, Optional[np.ndarray]]:
+        """Value and gradient in NumPy, for the way through Python."""
+        owner = None if self._owner is None else self._owner()
+        if owner is None and self._owner is not None:
+            raise errors.ClosedError("the ConditionalMean of this compiled function is gone; trace it again with the one in use")
+        if self.by_rows:
+            forms = {number: word for word, number in _native.ESTIMATORS.items()}
+            found = _measures.circe_cached(owner, x, *points, kernel_x=self.spec.x, estimator=forms[dict(self.spec.numbers)["estimator"]],
+                                           grad=grad, weights=weights)
+        else:
+            found = _measured(x, *points, spec=self.spec, mean=owner, grad=grad, weights=weights)
+        return np.float64(found.value), found.grad
 
     def _register(self, shim, mean, features) -> None:
         keep = [owner.handle for owner in (None if mean is None else mean.model, features) if owner is not None]
@@ -53,109 +58,60 @@ _lone: Dict[Spec, Plan] = {}
 _of: "weakref.WeakKeyDictionary[Any, Dict[Spec, Plan]]" = weakref.WeakKeyDictionary()
 
 
-def plan(spec: Spec, mean: Optional[ConditionalMean], features: Optional[ResidualFeatures], call: Callable) -> Plan:
+@options_of_rows("weights")
+def _measured(x, y, z, *, spec: Spec, mean: Optional[ConditionalMean], grad: bool) -> _measures.Measurement:
+    views = _measures._views(x, y, z, None)
+    kernels = tuple(text and _measures._bound(views, variable, text, "median" if variable == "x" else None)
+                    for variable, text in zip("xyz", spec[1:4]))
+    return _measures._found(spec.kind, views, kernels, grad, spec.numbers, mean)
+
+
+def plan(spec: Spec, mean: Optional[ConditionalMean], features: Optional[ResidualFeatures] = None) -> Plan:
     """One for each loss that is asked for."""
     owner = features if features is not None else mean.model if mean is not None else None
     found = _lone if owner is None else _of.setdefault(owner, {})
     if spec not in found:
-        found[spec] = Plan(spec, mean, features, call)
+        found[spec] = Plan(spec, mean, features)
     return found[spec]
 
 
 # ---- the four losses ----------------------------------------------------------------------------------------------------
 
 
-def _text(kernel, sigma2, variable: str) -> str:
-    """The kernel's text with its width; without it if it is the median of each batch of x."""
-    if variable == "x" and isinstance(sigma2, str) and sigma2 == "median":
-        return _kernels.text(_kernels.parse(_runtime.context(), kernel, "kernel_x"))
-    return _kernels.text(_kernels.bound(_runtime.context(), kernel, sigma2, None, variable))
+def _with_x(spec: Spec, kernel, sigma2) -> Spec:
+    """The kernel of x with its width; without it if it is the median of each batch."""
+    context = _runtime.context()
+    median = isinstance(sigma2, str) and sigma2 == "median"
+    return spec._replace(x=_kernels.text(_kernels.parse(context, kernel, "kernel_x") if median else
+                                         _kernels.bound(context, kernel, sigma2, None, "x")))
 
 
-def _fitted(mean, random: str) -> ConditionalMean:
+def _fitted(mean, loss: str) -> ConditionalMean:
     if not isinstance(mean, ConditionalMean):
         raise errors.ArgumentError(f"mean is {mean!r}; it must be a fitted ConditionalMean")
     if mean.model.random:
-        raise errors.UnsupportedError(f"mean was fitted by method='rff', whose features change from step to step; {random} takes "
+        raise errors.UnsupportedError(f"mean was fitted by method='rff', whose features change from step to step; {loss} takes "
                                       "one fitted by another method")
     mean.model.pointer  # not closed
     return mean
 
 
-def _measured(found) -> Tuple[np.ndarray, Optional[np.ndarray]]:
-    return np.float64(found.value), found.grad
-
-
 def circe(mean, sigma2_x, kernel_x, estimator) -> Plan:
-    form = _native.choice(_native.ESTIMATORS, "estimator", estimator)
-    spec = Spec("circe", _text(kernel_x, sigma2_x, "x"), numbers=(("estimator", form),))
-    options = {"kernel_x": spec.x, "sigma2_x": "median", "estimator": estimator}
+    spec = _with_x(_specs.circe(estimator), kernel_x, sigma2_x)
     if isinstance(mean, ResidualFeatures):
-        features = mean
-        held = weakref.ref(features)
-        return plan(spec, _fitted(features.mean, "circe_loss"), features,
-                    lambda x, index, **how: _measured(_measures.circe_cached(_alive(held), x, index, **how, **options)))
-    model = weakref.ref(_fitted(mean, "circe_loss"))
-    return plan(spec, mean, None,
-                lambda x, y, z, **how: _measured(_measures.circe(x, y, z, _alive(model), **how, **options)))
-
-
-def _alive(reference):
-    found = reference()
-    if found is None:
-        raise errors.ClosedError("the ConditionalMean of this compiled function is gone; trace it again with the one in use")
-    return found
+        return plan(spec, _fitted(mean.mean, "circe_loss"), mean)
+    return plan(spec, _fitted(mean, "circe_loss"))
 
 
 def hsic(sigma2_x, sigma2_z, kernel_x, kernel_z, estimator) -> Plan:
-    biased = _native.choice(_native.HSIC_ESTIMATORS, "estimator", estimator) == _native.HSIC_ESTIMATORS["biased"]
-    spec = Spec("hsic", _text(kernel_x, sigma2_x, "x"), z=_text(kernel_z, sigma2_z, "z"),
-                numbers=(("estimator", _native.ESTIMATORS["biased" if biased else "ustat"]),))
-    options = {"kernel_x": spec.x, "kernel_z": spec.z, "sigma2_x": "median", "sigma2_z": None, "estimator": estimator}
-    return plan(spec, None, None, lambda x, y, z, **how: _measured(_measures.hsic(x, z, **how, **options)))
-
-
-def _ridge(ridge, mean, otherwise: str) -> float:
-    if ridge is None and mean is not None:
-        ridge = mean.ridge_
-    if ridge is None:
-        raise errors.ArgumentError(f"ridge is missing; give lambda in (K + lambda I), or {otherwise}")
-    return _kernels.positive(ridge, "ridge")
+    return plan(_with_x(_specs.hsic(kernel_z, sigma2_z, estimator), kernel_x, sigma2_x), None)
 
 
 def hscic(mean, sigma2_x, sigma2_y, sigma2_z, kernel_x, kernel_y, kernel_z, ridge) -> Plan:
-    if mean is not None:
-        _fitted(mean, "hscic_loss")
-    number = _ridge(ridge, mean, "mean=")
-    spec = Spec("hscic", _text(kernel_x, sigma2_x, "x"), numbers=(("ridge", number),),
-                y=None if mean is not None else _text(kernel_y, sigma2_y, "y"),
-                z=None if mean is not None else _text(kernel_z, sigma2_z, "z"))
-    if mean is None:
-        options = {"kernel_x": spec.x, "kernel_y": spec.y, "kernel_z": spec.z, "ridge": number, "sigma2_x": "median", "sigma2_y": None,
-                   "sigma2_z": None}
-        return plan(spec, None, None, lambda x, y, z, **how: _measured(_measures.hscic(x, y, z, **how, **options)))
-    held = weakref.ref(mean)
-    return plan(spec, mean, None, lambda x, y, z, **how: _measured(
-        _measures.hscic(x, y, z, mean=_alive(held), kernel_x=spec.x, sigma2_x="median", ridge=number, **how)))
+    own = None if mean is None else _fitted(mean, "hscic_loss")
+    return plan(_with_x(_specs.hscic(own, kernel_y, kernel_z, sigma2_y, sigma2_z, ridge), kernel_x, sigma2_x), own)
 
 
 def gcm(mean, sigma2_y, kernel_y, ridge, regression, combine, sharpness) -> Plan:
-    if mean is not None:
-        _fitted(mean, "gcm_loss")
-    by_kernel = _native.choice(_native.GCM_REGRESSIONS, "regression", regression) == _native.GCM_REGRESSIONS["kernel"]
-    number = _ridge(ridge, mean, "regression='linear'") if by_kernel else 0.0
-    kernel = None
-    if by_kernel:
-        kernel = mean.kernel_y_ if mean is not None else _text(kernel_y, sigma2_y, "y")
-    spec = Spec("gcm", y=None if kernel is None else str(kernel), numbers=(
-        ("ridge", number), ("gcm_regression", _native.GCM_REGRESSIONS[regression]),
-        ("gcm_combine", _native.choice(_native.GCM_COMBINES, "combine", combine)),
-        ("gcm_sharpness", _kernels.positive(sharpness, "sharpness"))))
-    options: Dict[str, Any] = {"regression": regression, "combine": combine, "sharpness": sharpness}
-    if by_kernel:
-        options.update(ridge=number, **({} if mean is not None else {"kernel_y": spec.y, "sigma2_y": None}))
-    if mean is None:
-        return plan(spec, None, None, lambda x, y, z, **how: _measured(_measures.gcm(x, y, z, **how, **options)))
-    held = weakref.ref(mean)
-    return plan(spec, mean, None,
-                lambda x, y, z, **how: _measured(_measures.gcm(x, y, z, mean=_alive(held), **how, **options)))
+    own = None if mean is None else _fitted(mean, "gcm_loss")
+    return plan(_specs.gcm(own, kernel_y, sigma2_y, ridge, regression, combine, sharpness), own)

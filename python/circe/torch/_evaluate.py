@@ -29,8 +29,7 @@ def _points(tensor, name: str, x: Tensor, plan: _plans.Plan) -> Tensor:
     if tensor is None:
         raise errors.DTypeError(f"{name} is missing")
     if not isinstance(tensor, Tensor):
-        kernel = getattr(plan, f"kernel_{name}", None) if getattr(plan, "by_kernel", True) else None
-        tensor = torch.as_tensor(_codes.numbers(tensor, name, plan.mean, kernel), device=x.device)
+        tensor = torch.as_tensor(_codes.numbers(tensor, name, plan.mean, getattr(plan.spec, name)), device=x.device)
     elif plan.coded() and tensor.device.type == "cpu":
         _known_codes(tensor, name, plan)
     if tensor.device != x.device:

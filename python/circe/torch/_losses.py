@@ -8,7 +8,7 @@ from typing import Optional, Union
 import torch
 from torch import Tensor
 
-from .. import _native, errors
+from .. import _native, _specs, errors
 from .._kernels import KernelLike
 from .._mean import ConditionalMean, ResidualFeatures
 from . import _evaluate, _gather, _plans
@@ -124,8 +124,8 @@ class CirceLoss(_Loss):
     def __init__(self, mean: Union[ConditionalMean, ResidualFeatures], *, sigma2_x: Sigma2 = "median",
                  normalize_x: str = "none", kernel_x: KernelLike = "gaussian", estimator: str = "ustat", gather: bool = True, group=None,
                  same_size: bool = False, small_batch: str = "zero"):
-        super().__init__(_plans.CircePlan(mean, kernel_x, sigma2_x, normalize_x, estimator), gather, group, same_size, small_batch,
-                         4 if estimator == "ustat" else 2)
+        super().__init__(_plans.of_circe(mean, estimator, kernel_x=kernel_x, sigma2_x=sigma2_x, normalize_x=normalize_x), gather, group,
+                         same_size, small_batch, 4 if estimator == "ustat" else 2)
         self.kernel_x, self.sigma2_x, self.normalize_x, self.estimator = kernel_x, sigma2_x, normalize_x, estimator
 
     def forward(self, x: Tensor, y: Optional[Tensor] = None, z: Optional[Tensor] = None, *, index=None, weights=None) -> Tensor:
@@ -155,8 +155,8 @@ class HSICLoss(_Loss):
     def __init__(self, *, sigma2_x: Sigma2 = "median", sigma2_z: Optional[float] = None, normalize_x: str = "none",
                  kernel_x: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", estimator: str = "ustat",
                  gather: bool = True, group=None, same_size: bool = False, small_batch: str = "zero"):
-        super().__init__(_plans.HsicPlan(kernel_x, kernel_z, sigma2_x, sigma2_z, normalize_x, estimator), gather, group,
-                         same_size, small_batch, 2 if estimator == "biased" else 4)
+        plan = _plans.Plan(_specs.hsic(kernel_z, sigma2_z, estimator), kernel_x=kernel_x, sigma2_x=sigma2_x, normalize_x=normalize_x)
+        super().__init__(plan, gather, group, same_size, small_batch, 2 if estimator == "biased" else 4)
 
     def forward(self, x: Tensor, z: Tensor, *, weights=None) -> Tensor:
         return self._measure(x, None, z, weights=weights)
@@ -176,7 +176,8 @@ class HSCICLoss(_Loss):
                  sigma2_y: Optional[float] = None, sigma2_z: Optional[float] = None, normalize_x: str = "none", kernel_x: KernelLike = "gaussian",
                  kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", ridge: Optional[float] = None,
                  gather: bool = True, group=None, same_size: bool = False, small_batch: str = "zero"):
-        plan = _plans.HscicPlan(mean, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z, normalize_x, ridge)
+        spec = _specs.hscic(mean, kernel_y, kernel_z, sigma2_y, sigma2_z, ridge)
+        plan = _plans.Plan(spec, mean, kernel_x=kernel_x, sigma2_x=sigma2_x, normalize_x=normalize_x)
         super().__init__(plan, gather, group, same_size, small_batch, 2)
 
     def forward(self, x: Tensor, y: Tensor, z: Tensor, *, weights=None) -> Tensor:
@@ -197,7 +198,7 @@ class GCMLoss(_Loss):
                  kernel_y: KernelLike = "gaussian", ridge: Optional[float] = None, regression: str = "kernel",
                  combine: str = "logsumexp", sharpness: float = 1.0, gather: bool = True, group=None,
                  same_size: bool = False, small_batch: str = "zero"):
-        plan = _plans.GcmPlan(mean, kernel_y, sigma2_y, ridge, regression, combine, sharpness)
+        plan = _plans.Plan(_specs.gcm(mean, kernel_y, sigma2_y, ridge, regression, combine, sharpness), mean)
         super().__init__(plan, gather, group, same_size, small_batch, 4)
 
     def forward(self, x: Tensor, y: Tensor, z: Tensor, *, weights=None) -> Tensor:

@@ -18,9 +18,10 @@ import warnings
 import weakref
 from typing import Any, Callable, Optional, Tuple
 
-from .. import _kernels, _measures, _native, _runtime, errors
+from .. import _kernels, _measures, _native, _runtime, _specs, errors
 from .._mean import ConditionalMean, ResidualFeatures
 from .._model import Model
+from .._specs import Spec
 from . import _scaling
 
 _numbers = itertools.count()
@@ -74,27 +75,24 @@ def _nothing() -> bool:
 
 
 class Plan:
-    """Base. `kind`: the measure's name. `uses_y`: whether y is asked for. `variables`: those with a kernel; `numbers`: (field,
-    value) pairs of the measure's options. `mean` of z given y, or None. `features`: residual features that rows are taken
-    from, or None."""
+    """`spec`: the measure. `mean` of z given y, or None. `features`: residual features that rows are taken from, or None.
+    `uses_y`: whether y is asked for."""
 
-    kind, variables = "", "x"
-    uses_y = True
-    numbers: Tuple[Tuple[str, Any], ...] = ()
-    mean: Optional[ConditionalMean] = None
-    features: Optional[ResidualFeatures] = None
     group = None  # of ranks; set by the loss, with the next
     same_size = False
     name, least, refuses_small, said = "", 2, False, False  # the loss's name, and what it does with fewer rows than `least`
     scaling: Optional[_scaling.Scaling] = None  # what happens to x before its kernel; None: there is no kernel of x
 
-    def __init__(self, kernel_x=None, sigma2_x=None, normalize_x="none"):
+    def __init__(self, spec: Spec, mean: Optional[ConditionalMean] = None, features: Optional[ResidualFeatures] = None, *,
+                 kernel_x=None, sigma2_x=None, normalize_x="none"):
         self._enlist()
+        self.spec, self.mean, self.features = spec, mean, features
+        self.uses_y = features is None and spec.kind != "hsic"
         self.kernel_x, self.sigma2_x, self.normalize_x = kernel_x, sigma2_x, normalize_x
         if kernel_x is not None:
             self.scaling = _scaling.Scaling(kernel_x, sigma2_x, normalize_x)
             self.sigma2_x = self.scaling.bound
-            self.kernel(_runtime.context(), "x")  # reports now what is wrong with it
+            self.kernels(_runtime.context())  # reports now what is wrong with it
 
     def _enlist(self) -> None:
         self.number = next(_numbers)
@@ -125,9 +123,10 @@ class Plan:
         """Whether the mean was fitted on categories: y or z are then their codes."""
         return self.mean is not None and bool(self.mean.columns_)
 
-    def kernel(self, context: _runtime.Context, variable: str) -> _runtime.Handle:
-        """The bound kernel of x, y or z in this thread's context."""
-        return _kernels.bound(context, getattr(self, f"kernel_{variable}"), getattr(self, f"sigma2_{variable}"), None, variable)
+    def kernels(self, context: _runtime.Context) -> Tuple[Optional[_runtime.Handle], ...]:
+        """Those of x, y and z, bound, in this thread's context."""
+        own = None if self.kernel_x is None else _kernels.bound(context, self.kernel_x, self.sigma2_x, None, "x")
+        return (own, *(text and _kernels.bound(context, text, None, None, v) for v, text in (("y", self.spec.y), ("z", self.spec.z))))
 
     def held(self) -> Tuple[Optional[Model], Optional[_runtime.Handle]]:
         """(model, the library's object that a call needs, which keeps all others); raises where one was closed."""
@@ -140,14 +139,13 @@ class Plan:
     def fill(self, frame: Frame, model: Optional[Model], gpu=None) -> None:
         """Makes the measure, for points on a GPU if one is given, and sets the frame's function and arguments."""
         library, (x, y, z, _) = _native.library(), frame.views
-        kernels = tuple(self.kernel(frame.context, v) if v in self.variables else None for v in "xyz")
         features = None if self.features is None else self.features.handle
-        measure = _measures.made(frame.context, self.kind, kernels, model and model.handle, features, self.numbers,
+        measure = _measures.made(frame.context, self.spec.kind, self.kernels(frame.context), model and model.handle, features, self.spec.numbers,
                                  parents=() if gpu is None else [gpu.handle])
         if gpu is not None:
             _native.check(library.circe_measure_to_cuda(measure.pointer, gpu.pointer, 0, 0, 0))
         if model is not None:
-            frame.guard = model.guard if model.random or self.kind != "circe" else None
+            frame.guard = model.guard if model.random or self.spec.kind != "circe" else None
         if features is None:
             frame.set(library.circe_measure_points, measure.pointer, x, y, z, keep=measure)
         else:  # row numbers and their count go in between, at INDEX_AT
@@ -176,73 +174,13 @@ class Plan:
         return frame, alive
 
 
-class CircePlan(Plan):
-    kind = "circe"
-
-    def __init__(self, source, kernel_x, sigma2_x, normalize_x, estimator):
-        self.form = _native.choice(_native.ESTIMATORS, "estimator", estimator)
-        self.numbers = (("estimator", self.form),)
-        if isinstance(source, ResidualFeatures):
-            self.features, self.mean, self.uses_y = source, source.mean, False
-        elif isinstance(source, ConditionalMean):
-            self.mean = source
-        else:
-            raise errors.ArgumentError(f"mean is {source!r}; it must be a fitted ConditionalMean, or the ResidualFeatures of "
-                                       "a training set")
-        self.mean.model.pointer  # fitted, and not closed
-        super().__init__(kernel_x, sigma2_x, normalize_x)
-
-
-class HsicPlan(Plan):
-    kind, variables, uses_y = "hsic", "xz", False
-
-    def __init__(self, kernel_x, kernel_z, sigma2_x, sigma2_z, normalize_x, estimator):
-        self.form = _native.choice(_native.HSIC_ESTIMATORS, "estimator", estimator)
-        biased = self.form == _native.HSIC_ESTIMATORS["biased"]
-        self.numbers = (("estimator", _native.ESTIMATORS["biased" if biased else "ustat"]),)
-        self.kernel_z, self.sigma2_z = kernel_z, sigma2_z
-        super().__init__(kernel_x, sigma2_x, normalize_x)
-        self.kernel(_runtime.context(), "z")
-
-
-class HscicPlan(Plan):
-    kind = "hscic"
-
-    def __init__(self, mean, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z, normalize_x, ridge):
-        self.mean = mean
-        if mean is not None:
-            mean.model.pointer
-            ridge = mean.ridge_ if ridge is None else ridge
-        if ridge is None:
-            raise errors.ArgumentError("ridge is missing; give lambda in (K + lambda I), or mean=")
-        self.numbers = (("ridge", _kernels.positive(ridge, "ridge")),)
-        self.variables = "xyz" if mean is None else "x"
-        self.kernel_y, self.kernel_z, self.sigma2_y, self.sigma2_z = kernel_y, kernel_z, sigma2_y, sigma2_z
-        super().__init__(kernel_x, sigma2_x, normalize_x)
-        if mean is None:
-            self.kernel(_runtime.context(), "y")
-            self.kernel(_runtime.context(), "z")
-
-
-class GcmPlan(Plan):
-    kind = "gcm"
-
-    def __init__(self, mean, kernel_y, sigma2_y, ridge, regression, combine, sharpness):
-        self.mean, self.kernel_y, self.sigma2_y = mean, kernel_y, sigma2_y
-        self.numbers = (("gcm_regression", _native.choice(_native.GCM_REGRESSIONS, "regression", regression)),
-                        ("gcm_combine", _native.choice(_native.GCM_COMBINES, "combine", combine)),
-                        ("gcm_sharpness", _kernels.positive(sharpness, "sharpness")))
-        self.by_kernel = regression == "kernel"
-        if self.by_kernel:
-            if mean is not None:
-                ridge = mean.ridge_ if ridge is None else ridge
-                self.kernel_y, self.sigma2_y = mean.kernel_y_, None
-            if ridge is None:
-                raise errors.ArgumentError("ridge is missing; give lambda in (K + lambda I), or regression='linear'")
-            self.numbers += (("ridge", _kernels.positive(ridge, "ridge")),)
-        self.variables = "y" if self.by_kernel else ""
-        super().__init__()
-        if self.by_kernel:
-            self.kernel(_runtime.context(), "y")
-        if mean is not None:
-            mean.model.pointer
+def of_circe(source, estimator, **features_of_x) -> Plan:
+    """`source`: the mean, or residual features."""
+    spec = _specs.circe(estimator)
+    features = source if isinstance(source, ResidualFeatures) else None
+    mean = source if features is None else features.mean
+    if not isinstance(mean, ConditionalMean):
+        raise errors.ArgumentError(f"mean is {source!r}; it must be a fitted ConditionalMean, or the ResidualFeatures of "
+                                   "a training set")
+    mean.model.pointer  # fitted, and not closed
+    return Plan(spec, mean, features, **features_of_x)
