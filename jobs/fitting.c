@@ -152,7 +152,7 @@ static circe_status make_kernels(circe_context *context, const fitting_options *
                                  bool linear_z, notes *warnings, circe_kernel **kernel_y, circe_kernel **kernel_z) {
     circe_status status = kernel_make(context, &options->y, y, WIDTH_GRID, warnings, kernel_y);
     if (status != CIRCE_OK) return status;
-    return linear_z ? kernel_linear(context, kernel_z)
+    return linear_z ? circe_kernel_create(context, CIRCE_KERNEL_LINEAR, 0, kernel_z)
                     : kernel_make(context, &options->z, z, WIDTH_ONE, warnings, kernel_z);
 }
 

@@ -203,10 +203,6 @@ circe_status kernel_make(circe_context *context, const kernel_choice *choice, co
     return status;
 }
 
-circe_status kernel_linear(circe_context *context, circe_kernel **kernel) {
-    return circe_kernel_create(context, CIRCE_KERNEL_LINEAR, 0, kernel);
-}
-
 bool kernel_is_linear(const circe_kernel *kernel, int64_t cols) {
     circe_kernel_factor factor;
     return circe_kernel_n_factors(kernel) == 1 && circe_kernel_get_factor(kernel, 0, &factor) == CIRCE_OK &&

@@ -31,8 +31,7 @@ circe_status kernel_make(circe_context *context, const kernel_choice *choice, co
  * over each run of columns of a kind. The caller frees it. */
 char *kernel_of_columns(const bool *categories, int64_t n, bool runs);
 
-/* a.b over all columns, and whether a kernel of `cols` columns is that. */
-circe_status kernel_linear(circe_context *context, circe_kernel **kernel);
+/* Whether a kernel of `cols` columns is a.b over all of them. */
 bool kernel_is_linear(const circe_kernel *kernel, int64_t cols);
 
 /* The widths of a bound kernel, one for each factor that has one; returns how many. */

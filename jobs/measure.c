@@ -15,7 +15,7 @@
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static int64_t least_rows(const measure_job *j) {
-    int64_t least = j->what != NULL ? measure_least_rows(j->what, j->form) : 4;
+    int64_t least = j->what == NULL ? 4 : j->form != NULL ? j->form->least : 2;
     return j->source == CIRCE_MEAN_FROM_SPLIT ? 2 * least : least;
 }
 
@@ -235,7 +235,7 @@ static circe_status choose_by_leave_one_out(measure_job *j) {
     circe_kernel *linear = NULL;
     circe_cme_info info;
     if (wants_linear(j)) {
-        circe_status status = kernel_linear(j->context, &linear);
+        circe_status status = circe_kernel_create(j->context, CIRCE_KERNEL_LINEAR, 0, &linear);
         if (status != CIRCE_OK) return status;
     }
     circe_status fitted = fitting_with(j->context, &j->fitting, &j->y, &j->z, j->own_y,
@@ -337,15 +337,15 @@ circe_status measure_job_prepare(measure_job *job) {
     return status;
 }
 
-circe_status measure_job_open(const measure_job *job, const measure *what, int form, const circe_cme *mean,
-                              circe_measure **made) {
+circe_status measure_job_open(const measure_job *job, const measure *what, const circe_measure_form *form,
+                              const circe_cme *mean, circe_measure **made) {
     const circe_measure_job_options *from = job->options;
     bool takes_mean = measure_uses(what) & CIRCE_USES_MEAN;
     bool holds_out = job->hold_out && (measure_uses(what) & CIRCE_MAY_USE_MEAN);
     circe_method method = job->fitting.cme.method;
     circe_measure_options o;
     circe_measure_options_init(&o, what->kind);
-    o.estimator = measure_estimator(what, form);
+    o.estimator = form != NULL ? form->estimator : CIRCE_USTAT;
     o.kernels = job->kernels;
     o.ridge = &job->ridge;
     o.n_ridge = job->ridge > 0;

@@ -53,17 +53,18 @@ static void list_forms(const measure *what, char *out, size_t size) {
                                form == 1   ? ""
                                : form == n ? " or "
                                            : ", ",
-                               measure_form_name(what, form));
+                               measure_row(what)->forms[form - 1].name);
 }
 
 static circe_status choose_form(measure_job *j) {
     const measure *what = j->what != NULL ? j->what : measure_find("circe");
     const char *asked = j->options->estimator;
     if (asked != NULL && strcmp(asked, "unbiased") == 0) asked = "ustat"; /* an older word for it */
-    j->form = measure_row(what)->usual_form;
+    int usual = measure_row(what)->usual_form;
+    j->form = usual > 0 ? &measure_row(what)->forms[usual - 1] : NULL;
     if (asked == NULL || measure_n_forms(what) == 0) return CIRCE_OK;
     j->form = measure_find_form(what, asked);
-    if (j->form > 0) return CIRCE_OK;
+    if (j->form != NULL) return CIRCE_OK;
     char forms[128];
     list_forms(what, forms, sizeof forms);
     if (j->what == NULL)

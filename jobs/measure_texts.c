@@ -90,21 +90,8 @@ int measure_n_forms(const measure *what) {
     return n;
 }
 
-int measure_find_form(const measure *what, const char *name) {
-    for (int form = 1; form <= measure_n_forms(what); form++) {
-        if (strcmp(measure_form_name(what, form), name) == 0) return form;
-    }
-    return 0;
-}
-
-const char *measure_form_name(const measure *what, int form) {
-    return form > 0 ? measure_row(what)->forms[form - 1].name : NULL;
-}
-
-circe_estimator measure_estimator(const measure *what, int form) {
-    return form > 0 ? measure_row(what)->forms[form - 1].estimator : CIRCE_USTAT;
-}
-
-int64_t measure_least_rows(const measure *what, int form) {
-    return form > 0 ? measure_row(what)->forms[form - 1].least : 2;
+const circe_measure_form *measure_find_form(const measure *what, const char *name) {
+    const circe_measure_form *form = measure_row(what)->forms;
+    while (form->name != NULL && strcmp(form->name, name) != 0) form++;
+    return form->name != NULL ? form : NULL;
 }

@@ -35,17 +35,8 @@ unsigned measure_uses(const measure *what);
 /* How many forms; 0 if there is nothing to choose. */
 int measure_n_forms(const measure *what);
 
-/* The number of the form with this name, or 0. */
-int measure_find_form(const measure *what, const char *name);
-
-/* The name of a form, or NULL if there is nothing to choose. */
-const char *measure_form_name(const measure *what, int form);
-
-/* The form, which may be 0 if there is nothing to choose, as the library has it. */
-circe_estimator measure_estimator(const measure *what, int form);
-
-/* The rows that a form needs. */
-int64_t measure_least_rows(const measure *what, int form);
+/* NULL if there is none of this name. */
+const circe_measure_form *measure_find_form(const measure *what, const char *name);
 
 /* What is said of a value that is none. */
 extern const char measure_no_number[];

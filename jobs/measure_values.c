@@ -20,15 +20,15 @@ typedef struct measure_result {
 
 /* ---- one --------------------------------------------------------------------------------------------------------- */
 
-static void name_value(circe_measured *v, const measure *what, int form) {
+static void name_value(circe_measured *v, const measure *what, const circe_measure_form *form) {
     v->measure = measure_name(what);
-    v->estimator = measure_form_name(what, form);
+    v->estimator = form != NULL ? form->name : NULL;
     v->reading = what->reading;
 }
 
 /* With scratch of its own: that of other measures does not count against its memory. */
-static circe_status evaluate(const measure_job *j, const measure *what, int form, const circe_cme *mean, double seconds,
-                             circe_mat *grad, circe_measured *v) {
+static circe_status evaluate(const measure_job *j, const measure *what, const circe_measure_form *form,
+                             const circe_cme *mean, double seconds, circe_mat *grad, circe_measured *v) {
     circe_measure *made = NULL;
     double start = job_clock();
     name_value(v, what, form);
@@ -63,7 +63,8 @@ static circe_status measure_one(measure_job *j, circe_measure_job_result *r) {
 static int rows_of(const measure *what) { return what->all_forms ? measure_n_forms(what) : 1; }
 
 /* Fails with a text if there is no value. */
-static circe_status evaluate_row(measure_job *j, const measure *what, int form, double limit, circe_measured *v) {
+static circe_status evaluate_row(measure_job *j, const measure *what, const circe_measure_form *form, double limit,
+                                 circe_measured *v) {
     const circe_cme *mean = j->mean;
     circe_cme *own = NULL;
     circe_status status = CIRCE_OK;
@@ -82,7 +83,7 @@ static char *reason(circe_status status) {
                            : small_format("%.*s", (int)strcspn(text, "\n"), text);
 }
 
-static circe_status add_value(measure_job *j, const measure *what, int form, double limit,
+static circe_status add_value(measure_job *j, const measure *what, const circe_measure_form *form, double limit,
                               circe_measure_job_result *r) {
     circe_measured *v = &r->values[r->n++];
     int64_t most = measure_row(what)->most_rows;
@@ -107,9 +108,9 @@ static circe_status measure_all(measure_job *j, size_t n, circe_measure_job_resu
     circe_status status = CIRCE_OK;
     for (size_t i = 0; i < n_measures; i++) {
         const measure *what = &measures[i];
-        int asked = measure_n_forms(what) > 0 ? j->form : 0;
+        const circe_measure_form *asked = measure_n_forms(what) > 0 ? j->form : NULL;
         for (int k = 0; k < rows_of(what) && status == CIRCE_OK; k++)
-            status = add_value(j, what, what->all_forms ? k + 1 : asked, limit, r);
+            status = add_value(j, what, what->all_forms ? &measure_row(what)->forms[k] : asked, limit, r);
     }
     r->seconds = job_clock() - start;
     return status;

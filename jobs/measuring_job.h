@@ -15,11 +15,11 @@ typedef struct measure_job {
     kernel_choice choice_x;
     circe_dtype dtype;
     circe_transform transform;
-    int64_t wanted;      /* of --rows: 0 if it is not given, or ALL_ROWS */
-    const measure *what; /* NULL: all of them */
-    int form;            /* of `what`, or of circe among all; 0: there is nothing to choose */
-    unsigned uses;       /* of `what` as the options have it, or of all together */
-    bool hold_out;       /* --regress-z holdout, where it acts */
+    int64_t wanted;                 /* of --rows: 0 if it is not given, or ALL_ROWS */
+    const measure *what;            /* NULL: all of them */
+    const circe_measure_form *form; /* of `what`, or of circe among all; NULL: there is nothing to choose */
+    unsigned uses;                  /* of `what` as the options have it, or of all together */
+    bool hold_out;                  /* --regress-z holdout, where it acts */
     circe_mean_source source;
     input x, y, z;                                /* the rows that are measured; y is empty where it is not used */
     input holdout_y, holdout_z;                   /* the rows that are fitted on; unused with a model */
@@ -58,8 +58,8 @@ void measure_job_free(measure_job *job);
 
 /* The measure, of a form and with a mean of z from rows that are not measured (NULL: none), for points of the job. It
  * borrows the mean. */
-circe_status measure_job_open(const measure_job *job, const measure *what, int form, const circe_cme *mean,
-                              circe_measure **made);
+circe_status measure_job_open(const measure_job *job, const measure *what, const circe_measure_form *form,
+                              const circe_cme *mean, circe_measure **made);
 
 /* The mean of z itself from rows that are not measured, with the width and ridge of the job's mean: the mean at hand
  * where its kernel of z is linear, otherwise a fit of its own, which the caller destroys (*own). */
