@@ -111,8 +111,9 @@ static circe_status run_deciding(const judging *j) {
 /* Runs the other tests. A test that failed says why. */
 static circe_status run_companions(const judging *j) {
     for (size_t i = 0; i < sizeof companions / sizeof companions[0]; i++) {
-        bool weighted = j->run->r->weights != NULL && companions[i].method == CIRCE_TEST_SPLITKCI; /* it takes none */
-        if (weighted || is_asked(j->run->options->test, circe_test_method_name(companions[i].method))) continue;
+        const test_kind *kind = test_find(circe_test_method_name(companions[i].method));
+        bool refuses = j->run->r->weights != NULL && !(kind->uses & TEST_WEIGHTS);
+        if (refuses || is_asked(j->run->options->test, kind->name)) continue;
         if (run_test(j, companions[i].method, companions[i].most_rows) == CIRCE_ERR_CANCELLED)
             return CIRCE_ERR_CANCELLED;
     }

@@ -7,12 +7,12 @@
 const test_kind tests[] = {
     {.name = "kci",
      .method = CIRCE_TEST_KCI,
-     .uses = TEST_KERNELS | TEST_CONDITIONS,
+     .uses = TEST_KERNELS | TEST_CONDITIONS | TEST_WEIGHTS,
      .summary = "Conditional. Compares the residuals of (x, y) and of z given y; both regressions use all rows. With "
                 "enough rows it sees every kind of dependence. Start with this one."},
     {.name = "circe",
      .method = CIRCE_TEST_CIRCE,
-     .uses = TEST_KERNELS | TEST_CONDITIONS | TEST_AUXILIARY | TEST_SPLIT | TEST_MEAN,
+     .uses = TEST_KERNELS | TEST_CONDITIONS | TEST_AUXILIARY | TEST_SPLIT | TEST_MEAN | TEST_WEIGHTS,
      .summary = "Conditional. Uses CIRCE's operator. Only z is regressed on y, so pairs (y, z) without an x help "
                 "(--auxiliary-y, --auxiliary-z)."},
     {.name = "splitkci",
@@ -22,21 +22,21 @@ const test_kind tests[] = {
                 "test if y is hard to regress on. It tests fewer rows, so it finds less."},
     {.name = "gcm",
      .method = CIRCE_TEST_GCM,
-     .uses = TEST_CONDITIONS | TEST_REGRESSION,
+     .uses = TEST_CONDITIONS | TEST_REGRESSION | TEST_WEIGHTS,
      .summary = "Conditional. The correlation between the residuals of x and of z given y. It is fast and robust. It "
                 "is blind to dependence without correlation, such as between e and e^2."},
     {.name = "rcot",
      .method = CIRCE_TEST_RCOT,
-     .uses = TEST_KERNELS | TEST_CONDITIONS | TEST_MILLIONS,
+     .uses = TEST_KERNELS | TEST_CONDITIONS | TEST_MILLIONS | TEST_WEIGHTS,
      .summary = "Conditional. Like kci, but with a few random Fourier features. It tests a million rows in seconds. It "
                 "is blind to what these features do not show."},
     {.name = "hsic",
      .method = CIRCE_TEST_HSIC,
-     .uses = TEST_KERNELS,
+     .uses = TEST_KERNELS | TEST_WEIGHTS,
      .summary = "Marginal: does x depend on z at all? It does not use y, and --y is not needed."},
     {.name = "wgcm",
      .method = CIRCE_TEST_WGCM,
-     .uses = TEST_CONDITIONS | TEST_REGRESSION,
+     .uses = TEST_CONDITIONS | TEST_REGRESSION | TEST_WEIGHTS,
      .summary = "Conditional. Like gcm, but also with signs that change along y. So it sees a correlation that is "
                 "positive for some y and negative for others."},
     {.name = "pcm",

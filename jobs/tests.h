@@ -17,6 +17,7 @@ enum {
     TEST_MEAN = 1 << 4,       /* --mean */
     TEST_REGRESSION = 1 << 5, /* --regressor */
     TEST_MILLIONS = 1 << 6,   /* of rows, in seconds */
+    TEST_WEIGHTS = 1 << 7,    /* --weights */
 };
 
 typedef struct test_kind {

@@ -13,6 +13,7 @@
 
 #include "base/owned.h"
 #include "core/sort.h"
+#include "jobs/tests.h"
 #include "jobs/training.h"
 
 enum { MOST_TESTED = 2000, DRAWS = 1000, MOST_DRAWN = 100000000, LEAST_DRAWS = 200, EFFECT_DRAWS = 50, FEW_DRAWS = 20 };
@@ -154,15 +155,16 @@ static const circe_mat *given_of(const training_job *job, const question *q) {
 static circe_status test_by(const training_job *job, const question *q, circe_test_method method, double *p) {
     circe_test_options options;
     circe_test_result result;
-    bool gcm = method == CIRCE_TEST_GCM; /* knows no kernel of z: categories are columns of their own */
+    bool kernels =
+        test_find(circe_test_method_name(method))->uses & TEST_KERNELS; /* else categories have columns each */
     const circe_mat *y = given_of(job, q);
     circe_test_options_init(&options);
     options.method = method;
     options.seed = (uint64_t)job->options->seed;
     options.skip_checks = 1;
     options.kernel_y = y != NULL ? q->kernel_y : NULL;
-    options.kernel_z = gcm ? NULL : q->kernel_z;
-    circe_status status = circe_test(job->context, &q->x, y, gcm ? &q->z_numbers : &q->z, &options, &result);
+    options.kernel_z = kernels ? q->kernel_z : NULL;
+    circe_status status = circe_test(job->context, &q->x, y, kernels ? &q->z : &q->z_numbers, &options, &result);
     if (status == CIRCE_OK) *p = result.p_value;
     return status;
 }

@@ -173,7 +173,7 @@ static void text_tested(const circe_tested *t) {
         printf("  %-9s  %10s  %-11s  %13.6g  %8" PRId64 "  %9.4f  %s%s\n", t->method,
                test_p_text(r->p_value, p, sizeof p), circe_test_null_name(r->null), r->statistic, r->n_tested,
                r->seconds, circe_trust_name(r->trust),
-               r->method == CIRCE_TEST_HSIC ? " (marginal: y is not used)" : "");
+               test_find(t->method)->uses & TEST_CONDITIONS ? "" : " (marginal: y is not used)");
 }
 
 static void text_all(const circe_test_job_result *r, bool quiet) {
