@@ -22,6 +22,11 @@ cJSON *bench_row(cJSON *found, const char *list);
 typedef circe_status call_fn(void *user, int64_t number);
 int bench_repeat(call_fn *call, void *user, int64_t warm, int64_t least, double budget, cJSON *row);
 
+/* (rows, cols) of this type: `base`, with `weight` times the noise (NULL: none). false: no memory. Its data are to be
+ * freed. */
+bool bench_mat(const double *base, const double *noise, double weight, int64_t rows, int64_t cols, circe_dtype dtype,
+               circe_mat *out);
+
 /* The member of a row that a column shows; a number in this unit, to four digits. */
 typedef struct bench_column {
     const char *title, *name;

@@ -28,19 +28,6 @@ static const timed table[] = {
     {CIRCE_MEASURE_KPC, 1000, false, false},   {CIRCE_MEASURE_KPC, 20000, false, true},
 };
 
-static bool column(int64_t n, const double *y, const double *noise, double weight, circe_dtype dtype, circe_mat *out) {
-    void *data = malloc((size_t)n * circe_dtype_size(dtype));
-    *out = (circe_mat){data, n, 1, 1, dtype};
-    for (int64_t i = 0; data != NULL && i < n; i++) {
-        double v = y[i] + weight * noise[i];
-        if (dtype == CIRCE_FLOAT32)
-            ((float *)data)[i] = (float)v;
-        else
-            ((double *)data)[i] = v;
-    }
-    return data != NULL;
-}
-
 static void free_problem(problem *p) {
     circe_measure_destroy(p->measure);
     free(p->x.data);
@@ -57,9 +44,10 @@ static int make_problem(const bench *b, const timed *t, problem *p) {
     double *normal = malloc((size_t)(3 * n) * sizeof *normal);
     if (normal == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " points", n);
     circe_random_normal((circe_random){b->seed, 50}, 0, 3 * n, normal);
-    bool complete = column(n, normal, normal, 0.0, dtype, &p->y) && column(n, normal, normal + n, 0.3, dtype, &p->z) &&
-                    column(n, normal, normal + 2 * n, 0.3, dtype, &p->x) &&
-                    column(n, normal, normal, 0.0, dtype, &p->grad);
+    bool complete = bench_mat(normal, NULL, 0.0, n, 1, dtype, &p->y) &&
+                    bench_mat(normal, normal + n, 0.3, n, 1, dtype, &p->z) &&
+                    bench_mat(normal, normal + 2 * n, 0.3, n, 1, dtype, &p->x) &&
+                    bench_mat(normal, NULL, 0.0, n, 1, dtype, &p->grad);
     free(normal);
     circe_measure_options options;
     circe_measure_options_init(&options, t->kind);

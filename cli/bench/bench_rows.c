@@ -37,6 +37,21 @@ int bench_repeat(call_fn *call, void *user, int64_t warm, int64_t least, double 
     return EXIT_DONE;
 }
 
+bool bench_mat(const double *base, const double *noise, double weight, int64_t rows, int64_t cols, circe_dtype dtype,
+               circe_mat *out) {
+    int64_t n = rows * cols;
+    void *data = malloc((size_t)n * circe_dtype_size(dtype));
+    *out = (circe_mat){data, rows, cols, cols, dtype};
+    for (int64_t i = 0; data != NULL && i < n; i++) {
+        double value = base[i] + (noise != NULL ? weight * noise[i] : 0.0);
+        if (dtype == CIRCE_FLOAT32)
+            ((float *)data)[i] = (float)value;
+        else
+            ((double *)data)[i] = value;
+    }
+    return data != NULL;
+}
+
 double bench_number(const cJSON *row, const char *name) {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, name);
     return cJSON_IsRaw(item) ? strtod(item->valuestring, NULL) : (double)NAN;

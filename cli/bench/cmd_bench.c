@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/owned.h"
 #include "circe/circe.h"
 #include "cli/bench/bench.h"
 #include "cli/commands.h"
@@ -26,58 +27,37 @@ typedef struct bench_case {
     double sigma2; /* of y and z where the rank is set by it; 0: the grid and 0.01 */
 } bench_case;
 
-/* y uniform on [0, 1], z = y + 0.05 noise. Rows of float64 or float32, from position `first` of the streams. */
-typedef struct points {
-    int64_t n;
-    double *y, *z;
-    float *y32, *z32;
-} points;
-
-static void free_points(points *p) {
-    free(p->y);
-    free(p->z);
-    free(p->y32);
-    free(p->z32);
-    *p = (points){0};
-}
-
-static int draw_points(const bench *b, uint64_t stream, int64_t n, points *out) {
-    size_t rows = (size_t)n;
-    *out = (points){n, malloc(rows * sizeof(double)), malloc(rows * sizeof(double)), malloc(rows * sizeof(float)),
-                    malloc(rows * sizeof(float))};
-    if (out->y == NULL || out->z == NULL || out->y32 == NULL || out->z32 == NULL) {
-        free_points(out);
-        return message_fail(EXIT_WORK, "out of memory for %" PRId64 " points", n);
+/* y uniform on [0, 1], z = y + 0.05 noise, from position 0 of the streams. */
+static int draw_points(const bench *b, uint64_t stream, int64_t n, circe_dtype dtype, circe_mat *y, circe_mat *z) {
+    OWNED double *drawn = malloc((size_t)(2 * n) * sizeof *drawn);
+    if (drawn != NULL) {
+        circe_random_uniform((circe_random){b->seed, stream}, 0, n, drawn);
+        circe_random_normal((circe_random){b->seed, stream + 1}, 0, n, drawn + n);
     }
-    circe_random_uniform((circe_random){b->seed, stream}, 0, n, out->y);
-    circe_random_normal((circe_random){b->seed, stream + 1}, 0, n, out->z);
-    for (int64_t i = 0; i < n; i++) {
-        out->z[i] = out->y[i] + 0.05 * out->z[i];
-        out->y32[i] = (float)out->y[i];
-        out->z32[i] = (float)out->z[i];
-    }
-    return EXIT_DONE;
+    bool complete = drawn != NULL && bench_mat(drawn, NULL, 0.0, n, 1, dtype, y) &&
+                    bench_mat(drawn, drawn + n, 0.05, n, 1, dtype, z);
+    return complete ? EXIT_DONE : message_fail(EXIT_WORK, "out of memory for %" PRId64 " points", n);
 }
 
 /* Fits M points; sigma2 = 0: the default grid of 4 x 5 and sigma2_z = 0.01, else that one width and ridge 0.1. */
 static int fit_model(const bench *b, int64_t M, double sigma2, circe_cme **cme) {
-    points p = {0};
+    circe_mat y = {0}, z = {0};
     circe_kernel *kernel_y = NULL, *kernel_z = NULL;
     circe_cme_options options;
     double ridge = 0.1;
-    int done = draw_points(b, 10, M, &p);
-    if (done != EXIT_DONE) return done;
+    int done = draw_points(b, 10, M, CIRCE_FLOAT64, &y, &z);
     circe_cme_options_init(&options);
     if (sigma2 > 0) options.sigma2_y = &sigma2, options.n_sigma2_y = 1, options.ridge = &ridge, options.n_ridge = 1;
-    circe_mat y = circe_mat_f64(p.y, M, 1), z = circe_mat_f64(p.z, M, 1);
     circe_status status = circe_kernel_create(b->s.context, CIRCE_KERNEL_GAUSSIAN, 0, &kernel_y);
     if (status == CIRCE_OK)
         status = circe_kernel_create(b->s.context, CIRCE_KERNEL_GAUSSIAN, sigma2 > 0 ? sigma2 : 0.01, &kernel_z);
-    if (status == CIRCE_OK) status = circe_cme_fit(b->s.context, &y, &z, kernel_y, kernel_z, &options, cme);
+    if (status == CIRCE_OK && done == EXIT_DONE)
+        status = circe_cme_fit(b->s.context, &y, &z, kernel_y, kernel_z, &options, cme);
     circe_kernel_destroy(kernel_y);
     circe_kernel_destroy(kernel_z);
-    free_points(&p);
-    return message_refused(status);
+    free(y.data);
+    free(z.data);
+    return done == EXIT_DONE ? message_refused(status) : done;
 }
 
 /* What one repetition works on. */
@@ -90,13 +70,14 @@ typedef struct step {
     circe_mat x, y, z, grad;
 } step;
 
-static void free_step(step *t, points *p) {
+static void free_step(step *t) {
     circe_features_destroy(t->features);
     circe_kernel_destroy(t->kernel_x);
     free(t->order);
     free(t->x.data);
+    free(t->y.data);
+    free(t->z.data);
     free(t->grad.data);
-    free_points(p);
 }
 
 static circe_status run_step(void *user, int64_t repetition) {
@@ -114,30 +95,21 @@ static circe_status run_step(void *user, int64_t repetition) {
 /* x standard normal in float32, its kernel as wide as its dimension. */
 static int prepare_x(const bench *b, const bench_case *row, step *t) {
     int64_t n = row->B * row->d_x;
-    double *normal = malloc((size_t)n * sizeof *normal);
-    float *x = calloc((size_t)n, sizeof *x), *grad = calloc((size_t)n, sizeof *grad);
-    t->x = circe_mat_f32(x, row->B, row->d_x);
-    t->grad = circe_mat_f32(grad, row->B, row->d_x);
-    if (normal == NULL || x == NULL || grad == NULL) {
-        free(normal);
+    OWNED double *normal = malloc((size_t)n * sizeof *normal);
+    if (normal != NULL) circe_random_normal((circe_random){b->seed, 1}, 0, n, normal);
+    if (normal == NULL || !bench_mat(normal, NULL, 0.0, row->B, row->d_x, CIRCE_FLOAT32, &t->x) ||
+        !bench_mat(normal, NULL, 0.0, row->B, row->d_x, CIRCE_FLOAT32, &t->grad))
         return message_fail(EXIT_WORK, "out of memory for a batch of %" PRId64, row->B);
-    }
-    circe_random_normal((circe_random){b->seed, 1}, 0, n, normal);
-    for (int64_t i = 0; i < n; i++) x[i] = (float)normal[i];
-    free(normal);
     circe_status status = circe_kernel_create(b->s.context, CIRCE_KERNEL_GAUSSIAN, (double)row->d_x, &t->kernel_x);
     return message_refused(status);
 }
 
-static int prepare_step(const bench *b, const bench_case *row, const circe_cme *cme, points *p, step *t) {
+static int prepare_step(const bench *b, const bench_case *row, const circe_cme *cme, step *t) {
     *t = (step){.workspace = b->s.workspace, .cme = cme};
     int64_t n = row->cached ? CACHED_ROWS : row->B;
-    int done = draw_points(b, 20, n, p);
+    int done = draw_points(b, 20, n, CIRCE_FLOAT32, &t->y, &t->z);
     if (done == EXIT_DONE) done = prepare_x(b, row, t);
-    if (done != EXIT_DONE) return done;
-    t->y = circe_mat_f32(p->y32, n, 1);
-    t->z = circe_mat_f32(p->z32, n, 1);
-    if (!row->cached) return EXIT_DONE;
+    if (done != EXIT_DONE || !row->cached) return done;
     t->order = malloc((size_t)n * sizeof *t->order);
     if (t->order == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " rows", n);
     circe_random_permutation((circe_random){b->seed, 2}, n, t->order);
@@ -148,7 +120,6 @@ static int prepare_step(const bench *b, const bench_case *row, const circe_cme *
 /* Adds a row measured with a model that is there already. */
 static int add_row(bench *b, bench_case row, const circe_cme *cme) {
     step t;
-    points p = {0};
     circe_cme_info info;
     bool grows = strcmp(row.name, "rows") != 0;
     cJSON *growth = cJSON_GetObjectItemCaseSensitive(b->found, "growth");
@@ -161,11 +132,11 @@ static int add_row(bench *b, bench_case row, const circe_cme *cme) {
     json_integer(out, "d_x", row.d_x);
     json_integer(out, "rank_y", info.rank_y);
     json_integer(out, "rank_z", info.rank_z);
-    int status = prepare_step(b, &row, cme, &p, &t);
+    int status = prepare_step(b, &row, cme, &t);
     if (status == EXIT_DONE) status = bench_repeat(run_step, &t, 2, 5, b->budget, out);
     cJSON_AddStringToObject(out, "path", row.cached ? "cached" : "raw");
     json_number(out, "fit_seconds", info.seconds);
-    free_step(&t, &p);
+    free_step(&t);
     return status;
 }
 
