@@ -2,19 +2,19 @@
 
 The network of the paper's synthetic experiments (9x64) at batches of 256 and 1,024, and that of dSprites on pictures of
 64 by 64 at a batch of 256; without a regulariser and with CIRCE. What is compared is the time of a step, from the run's
-own clock, so that the start of MPI does not count; validation does, on a hundredth of the rows.
+own clock, so that the start of MPI does not count; validation does, on a hundredth of the rows. Needs NumPy.
 
     python bench/cluster.py [--circe build/circe] [--ranks 2] [--rounds 5] [--only table|pictures] [--json OUT]
 """
 
 import json
 import os
-import random
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
+
+import numpy as np
 
 import common
 
@@ -28,16 +28,9 @@ def add_options(parser):
 
 
 def write_pictures(array, labels, n, side):
-    draw = random.Random(2)
-    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({n}, {side}, {side}), }}"
-    header += " " * (63 - (10 + len(header)) % 64) + "\n"
-    with open(array, "wb") as out:
-        out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
-        out.write(bytes(draw.getrandbits(1) for _ in range(n * side * side)))
-    with open(labels, "w") as out:
-        print("b,y,z", file=out)
-        for _ in range(n):
-            print(f"{draw.random()},{draw.random()},{draw.random()}", file=out)
+    draw = np.random.default_rng(2)
+    np.save(array, draw.integers(2, size=(n, side, side), dtype=np.uint8))
+    np.savetxt(labels, draw.random((n, 3)), delimiter=",", header="b,y,z", comments="")
 
 
 def cases(folder):

@@ -77,6 +77,27 @@ def times(call, budget, least=3, most=math.inf):
     return taken
 
 
+def in_turns(rounds, ours, peers):
+    """Rounds of circe and its peers. ours() gives milliseconds by row; peers: {(peer, ...): (row, call)}, where a call gives seconds of
+    repetitions. {name: (the peer's milliseconds, circe's of each round, ratios of each round)}, without what cannot be imported."""
+    found = {}
+    for _ in range(rounds):
+        mine = ours()
+        for name, (row, call) in peers.items():
+            try:
+                taken = [1e3 * seconds for seconds in call()]
+            except ImportError as error:
+                if name not in found:
+                    print(f"{name[0]}: skipped, {error}")
+                found[name] = None
+                continue
+            theirs, own, ratios = found.setdefault(name, ([], [], []))
+            theirs += taken
+            own.append(mine[row])
+            ratios.append(statistics.median(taken) / mine[row])
+    return {name: lists for name, lists in found.items() if lists is not None}
+
+
 def wilson(hits, n, z=1.96):
     """The 95 % interval of a share."""
     share = hits / n

@@ -7,6 +7,7 @@ Values are compared first, in float64. Data and settings are those of `circe ben
     python bench/measures.py [--circe build/circe] [--threads N] [--rounds 5] [--json OUT]
 """
 
+import functools
 import os
 import statistics
 import sys
@@ -112,9 +113,10 @@ def check(folder, n=300):
 # ---- the comparison -------------------------------------------------------------------------------------------------
 
 
-def milliseconds(times):
-    quartiles = statistics.quantiles(times, n=4) if len(times) > 1 else [times[0]] * 3
-    return 1e3 * statistics.median(times), 1e3 * quartiles[0], 1e3 * quartiles[2]
+def quartiles(times):
+    """The median, and the quartiles around it."""
+    around = statistics.quantiles(times, n=4) if len(times) > 1 else [times[0]] * 3
+    return statistics.median(times), around[0], around[2]
 
 
 def main():
@@ -125,38 +127,24 @@ def main():
           + ", ".join(f"{name} {value:.1e}" for name, value in differences.items()))
     if max(differences.values()) > 1e-8:
         sys.exit("measures.py: they do not compute the same; nothing was timed")
-    peers = [("hscic", 256, True, "PyTorch, loop", lambda: time_torch(hscic_loop, 256, 1, 2)),
-             ("hscic", 256, True, "PyTorch, matrices", lambda: time_torch(hscic_matrices, 256, 1, 20)),
-             ("hscic", 1024, True, "PyTorch, loop", lambda: time_torch(hscic_loop, 1024, 1, 2)),
-             ("hscic", 1024, True, "PyTorch, matrices", lambda: time_torch(hscic_matrices, 1024, 1, 5)),
-             ("kci", 1000, False, "causal-learn", lambda: time_causal_learn(1000, 1))]
-    found = {i: [] for i in range(len(peers))}
-    ours = {i: [] for i in range(len(peers))}
-    ratios = {i: [] for i in range(len(peers))}
-    for round_number in range(OPTIONS.rounds):
+    hscic = {"PyTorch, loop": (hscic_loop, {256: 2, 1024: 2}), "PyTorch, matrices": (hscic_matrices, {256: 20, 1024: 5})}
+    peers = {(name, "hscic", n): (("hscic", n, True), functools.partial(time_torch, peer, n, 1, least[n]))
+             for n in (256, 1024) for name, (peer, least) in hscic.items()}
+    peers["causal-learn", "kci", 1000] = ("kci", 1000, False), lambda: time_causal_learn(1000, 1)
+
+    def ours():
         rows = common.circe(OPTIONS, "bench", "--only", "measures", "--quick")["measures"]
-        for i, (measure, n, gradient, name, run) in enumerate(peers):
-            try:
-                times = run()
-            except ImportError as error:
-                if round_number == 0:
-                    print(f"{name}: skipped, {error}")
-                continue
-            row = next(r for r in rows if (r["measure"], r["n"], r["gradient"]) == (measure, n, gradient))
-            found[i] += times
-            ours[i].append(row["median_ms"] / 1e3)
-            ratios[i].append(1e3 * statistics.median(times) / row["median_ms"])
+        return {(row["measure"], row["n"], row["gradient"]): row["median_ms"] for row in rows}
+
+    found = common.in_turns(OPTIONS.rounds, ours, peers)
     print(f"\n{'measure':8} {'n':>5}  {'peer':18} {'peer, ms':>26} {'circe, ms':>26}   ratio")
     out = []
-    for i, (measure, n, gradient, name, _) in enumerate(peers):
-        if not ratios[i]:
-            continue
-        theirs, mine, ratio = milliseconds(found[i]), milliseconds(ours[i]), statistics.median(ratios[i])
+    for (name, measure, n), (theirs, mine, ratios) in found.items():
+        theirs, mine, ratio = quartiles(theirs), quartiles(mine), statistics.median(ratios)
         print(f"{measure:8} {n:5}  {name:18} {theirs[0]:9.4g} [{theirs[1]:.4g}-{theirs[2]:.4g}]"
-              f" {mine[0]:12.4g} [{mine[1]:.4g}-{mine[2]:.4g}]   {ratio:.1f} [{min(ratios[i]):.1f}-{max(ratios[i]):.1f}]"
+              f" {mine[0]:12.4g} [{mine[1]:.4g}-{mine[2]:.4g}]   {ratio:.1f} [{min(ratios):.1f}-{max(ratios):.1f}]"
               f"  {common.verdict(ratio >= TARGETS[measure], TARGETS[measure])}")
-        out.append({"measure": measure, "n": n, "peer": name, "peer_ms": theirs, "circe_ms": mine, "ratio": ratio,
-                    "ratios": ratios[i]})
+        out.append({"measure": measure, "n": n, "peer": name, "peer_ms": theirs, "circe_ms": mine, "ratio": ratio, "ratios": ratios})
     large = [r for r in common.circe(OPTIONS, "bench", "--only", "measures")["measures"] if r["n"] >= 20000]
     print("\n" + "\n".join(f"{r['measure']:8} {r['n']:5}  value, float64: {r['median_ms'] / 1e3:.2f} s" for r in large))
     common.save(OPTIONS, {"rows": out, "large": large, "differences": differences})

@@ -28,31 +28,16 @@ import time
 from pathlib import Path
 
 import common
+from scaling_call import CASES
 
 HERE = Path(__file__).resolve().parent
-CASES = {"circe_cached_4096_64": "CIRCE cached, B = 4,096, d_x = 64",
-         "circe_cached_1024_64": "CIRCE cached, B = 1,024, d_x = 64",
-         "circe_raw_1024_1": "CIRCE raw, B = 1,024, d_x = 1",
-         "hscic_1024_10d": "HSCIC, B = 1,024, 10-D y and z",
-         "hscic_1024": "HSCIC, B = 1,024, 1-D",
-         "gcm_1024_10d": "GCM, B = 1,024, 10-D",
-         "gcm_1024": "GCM, B = 1,024, 1-D",
-         "kci_1024": "KCI measure, B = 1,024, 1-D",
-         "fit_dense_2000": "dense fit with the grid, 2,000 rows, 6-D",
-         "eigen_2000": "eigendecomposition, n = 2,000",
-         "fit_5898": "low-rank fit with the grid, 5,898 rows",
-         "fit_1000000": "low-rank fit with the grid, a million rows",
-         "fit_normal_1000000": "the same, normal y",
-         "test_kci_1000": "test kci, 1,000 rows",
-         "test_kci_4000": "test kci, 4,000 rows",
-         "test_gcm_4000": "test gcm, 4,000 rows",
-         "test_rcot_100000": "test rcot, 100,000 rows"}
 SLOW = {"fit_dense_2000", "eigen_2000", "fit_1000000", "fit_normal_1000000", "test_rcot_100000"}  # one run in every other round
 TRAINING = "training"
 STEPS = {"none": "training step 9x64, batch 256", "circe": "the same with CIRCE", "hscic": "with HSCIC", "gcm": "with GCM"}
 LIMITS = {"separate_processes": ("circe_cached_1024_64", "*limit: as many processes, CIRCE cached, B = 1,024*"),
           "separate_products": ("hscic_1024_10d", "*limit: as many processes, HSCIC, 10-D*")}
-TITLES = {**CASES, **{f"{TRAINING}_{name}": title for name, title in STEPS.items()},
+TITLES = {**{name: title for name, (title, _) in CASES.items()},
+          **{f"{TRAINING}_{name}": title for name, title in STEPS.items()},
           **{name: title for name, (_, title) in LIMITS.items()}}
 SLOWER = 1.05
 

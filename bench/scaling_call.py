@@ -62,28 +62,30 @@ def test(method, rows):
     return lambda: circe.test(*points, method=method)
 
 
-CASES = {"circe_cached_1024_64": lambda: cached(1024, 64),
-         "circe_cached_4096_64": lambda: cached(4096, 64),
-         "circe_raw_1024_1": lambda: raw(1024),
-         "hscic_1024": lambda: kernels("hscic", 1),
-         "hscic_1024_10d": lambda: kernels("hscic", 10),
-         "kci_1024": lambda: kernels("kci", 1),
-         "gcm_1024": lambda: measure("gcm", 64, 1),
-         "gcm_1024_10d": lambda: measure("gcm", 64, 10),
-         "fit_dense_2000": lambda: fit(2000, "dense", 6),
-         "eigen_2000": lambda: fit(2000, "dense", 6, sigma2_y=6.0, ridge=1.0),  # one decomposition is nearly all of it
-         "fit_5898": lambda: fit(5898, uniform=True),
-         "fit_1000000": lambda: fit(1_000_000, uniform=True),
-         "fit_normal_1000000": lambda: fit(1_000_000),
-         "test_kci_1000": lambda: test("kci", 1000),
-         "test_kci_4000": lambda: test("kci", 4000),
-         "test_gcm_4000": lambda: test("gcm", 4000),
-         "test_rcot_100000": lambda: test("rcot", 100_000)}
+# The title of each case, and what makes its call.
+CASES = {"circe_cached_4096_64": ("CIRCE cached, B = 4,096, d_x = 64", lambda: cached(4096, 64)),
+         "circe_cached_1024_64": ("CIRCE cached, B = 1,024, d_x = 64", lambda: cached(1024, 64)),
+         "circe_raw_1024_1": ("CIRCE raw, B = 1,024, d_x = 1", lambda: raw(1024)),
+         "hscic_1024_10d": ("HSCIC, B = 1,024, 10-D y and z", lambda: kernels("hscic", 10)),
+         "hscic_1024": ("HSCIC, B = 1,024, 1-D", lambda: kernels("hscic", 1)),
+         "gcm_1024_10d": ("GCM, B = 1,024, 10-D", lambda: measure("gcm", 64, 10)),
+         "gcm_1024": ("GCM, B = 1,024, 1-D", lambda: measure("gcm", 64, 1)),
+         "kci_1024": ("KCI measure, B = 1,024, 1-D", lambda: kernels("kci", 1)),
+         "fit_dense_2000": ("dense fit with the grid, 2,000 rows, 6-D", lambda: fit(2000, "dense", 6)),
+         # one decomposition is nearly all of it
+         "eigen_2000": ("eigendecomposition, n = 2,000", lambda: fit(2000, "dense", 6, sigma2_y=6.0, ridge=1.0)),
+         "fit_5898": ("low-rank fit with the grid, 5,898 rows", lambda: fit(5898, uniform=True)),
+         "fit_1000000": ("low-rank fit with the grid, a million rows", lambda: fit(1_000_000, uniform=True)),
+         "fit_normal_1000000": ("the same, normal y", lambda: fit(1_000_000)),
+         "test_kci_1000": ("test kci, 1,000 rows", lambda: test("kci", 1000)),
+         "test_kci_4000": ("test kci, 4,000 rows", lambda: test("kci", 4000)),
+         "test_gcm_4000": ("test gcm, 4,000 rows", lambda: test("gcm", 4000)),
+         "test_rcot_100000": ("test rcot, 100,000 rows", lambda: test("rcot", 100_000))}
 
 if __name__ == "__main__":
     case, threads, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     circe.set_threads(threads)
-    call = CASES[case]()
+    call = CASES[case][1]()
     if seconds > 0:
         taken = common.times(call, seconds, most=MOST_RUNS)
     else:

@@ -9,6 +9,7 @@ batch.
     python bench/train.py [--circe build/circe] [--threads N] [--rounds 5] [--only train|images] [--json OUT]
 """
 
+import functools
 import os
 import statistics
 import time
@@ -43,31 +44,13 @@ def draw_univariate(n, seed):
     return torch.cat([a, y, z], 1), y, z
 
 
-def ustat(K_xx, Q):
-    n = len(K_xx)
-    K, L = K_xx - torch.diag(torch.diag(K_xx)), Q - torch.diag(torch.diag(Q))
-    k, l = K.sum(1), L.sum(1)
-    return ((K * L).sum() - 2 / (n - 2) * k @ l + K.sum() * L.sum() / ((n - 1) * (n - 2))) / (n * (n - 3))
-
-
-class Regularizer(peer.Circe):
-    """Algorithm 1 with the estimator that trains best."""
-
-    def __call__(self, x, y, z, sigma2_x, estimator="ustat"):
-        K_xx = peer.gaussian(x, x, sigma2_x)
-        K_yY = peer.gaussian(y, self.Y, self.sigma2_y)
-        cross, square = self.products(K_yY, peer.gaussian(self.Z, z, self.sigma2_z))
-        Q = peer.gaussian(y, y, self.sigma2_y) * (peer.gaussian(z, z, self.sigma2_z) - cross - cross.T + square)
-        return ustat(K_xx, Q)
-
-
 def prepare(net, regularized):
     """The model, its points, target, y, z, and the penalty of a batch."""
     if net == "9x64":
         points, y, z = draw_univariate(ROWS, 1)
         _, Y, Z = draw_univariate(1000, 2)
-        measure = Regularizer(Y.double(), Z.double(), 0.1, 1.0, 0.1) if regularized else None
-        return perceptron(), points, z + 0.1 * y, y, z, lambda *batch: 1e3 * measure(*batch, 0.1)
+        measure = peer.Circe(Y.double(), Z.double(), 0.1, 1.0, 0.1) if regularized else None
+        return perceptron(), points, z + 0.1 * y, y, z, lambda *batch: 1e3 * measure(*batch, 0.1, "ustat")
     if net == "dsprites":
         points, y, z = draw_sprites(ROWS)
         Y, Z = draw_variables(5898, 3)
@@ -94,38 +77,37 @@ def time_torch(net, regularizer):
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-    return (time.perf_counter() - start) / steps
+    return [(time.perf_counter() - start) / steps]
 
 
 def main():
     print(f"load {os.getloadavg()[0]:.2f}, {OPTIONS.threads} threads, PyTorch {torch.__version__}")
     targets = {name: target for name, target in TARGETS.items() if OPTIONS.only in (None, name[0])}
-    theirs, ours, shares = ({name: [] for name in targets} for _ in range(3))
-    for _ in range(OPTIONS.rounds):
+    shares = {name: [] for name in targets}
+
+    def ours():
+        taken = {}
         for part in {name[0] for name in targets}:
             for row in common.circe(OPTIONS, "bench", "--only", part, "--quick")[part]:
                 name = part, row["network"], row["regularizer"]
                 if name in targets and row["runs"] == 1:
-                    ours[name].append(row["median_ms"])
+                    taken[name] = row["median_ms"]
                     shares[name].append(row["share"])
-        for name in targets:
-            theirs[name].append(1e3 * time_torch(*name[1:]))
+        return taken
+
+    found = common.in_turns(OPTIONS.rounds, ours, {name: (name, functools.partial(time_torch, *name[1:])) for name in targets})
     print(f"\n{'network':10} {'regularizer':12} {'PyTorch, ms':>22} {'circe, ms':>22} {'rows/s':>9}  ratio")
-    out = []
-    for name, target in targets.items():
-        _, net, regularizer = name
-        ratios = [a / b for a, b in zip(theirs[name], ours[name])]
-        rate = 1e3 * BATCH[net] / statistics.median(ours[name])
-        print(f"{net:10} {regularizer:12} {common.spread(theirs[name]):>22} {common.spread(ours[name]):>22} {rate:9.0f}  "
-              f"{common.spread(ratios)}  {common.verdict(statistics.median(ratios) >= target, target)}")
-        out.append({"network": net, "regularizer": regularizer, "torch_ms": theirs[name], "circe_ms": ours[name],
-                    "ratios": ratios, "share": shares[name]})
+    for name, (theirs, mine, ratios) in found.items():
+        rate = 1e3 * BATCH[name[1]] / statistics.median(mine)
+        print(f"{name[1]:10} {name[2]:12} {common.spread(theirs):>22} {common.spread(mine):>22} {rate:9.0f}  "
+              f"{common.spread(ratios)}  {common.verdict(statistics.median(ratios) >= targets[name], targets[name])}")
     for (_, net, regularizer), values in shares.items():
         if regularizer == "circe":
             share, limit = statistics.median(values), SHARES[net]
             print(f"\nthe regulariser's share of a {net} step: {100 * share:.2f} %  "
                   f"{common.verdict(share <= limit, f'{100 * limit:.0f} %')}")
-    common.save(OPTIONS, out)
+    common.save(OPTIONS, [{"network": name[1], "regularizer": name[2], "torch_ms": theirs, "circe_ms": mine, "ratios": ratios,
+                           "share": shares[name]} for name, (theirs, mine, ratios) in found.items()])
 
 
 if __name__ == "__main__":
