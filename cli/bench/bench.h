@@ -27,6 +27,18 @@ int bench_repeat(call_fn *call, void *user, int64_t warm, int64_t least, double 
 bool bench_mat(const double *base, const double *noise, double weight, int64_t rows, int64_t cols, circe_dtype dtype,
                circe_mat *out);
 
+/* Points, and a measure of them. */
+typedef struct bench_problem {
+    circe_measure *measure;
+    circe_features *features; /* of y and z, from which batches of rows are taken; NULL: x, y and z are the batch */
+    int64_t *order;           /* of these rows, walked batch after batch */
+    circe_mat x, y, z, grad;  /* grad: without data if only the value is computed */
+} bench_problem;
+
+/* For bench_repeat. */
+circe_status bench_call(void *problem, int64_t number);
+void bench_problem_free(bench_problem *problem);
+
 /* The member of a row that a column shows; a number in this unit, to four digits. */
 typedef struct bench_column {
     const char *title, *name;

@@ -6,12 +6,6 @@
 #include "cli/bench/bench.h"
 #include "cli/common/message.h"
 
-typedef struct problem {
-    circe_measure *measure;
-    circe_mat x, y, z, grad;
-    bool gradient;
-} problem;
-
 typedef struct timed {
     circe_measure_kind kind;
     int64_t n;
@@ -28,26 +22,17 @@ static const timed table[] = {
     {CIRCE_MEASURE_KPC, 1000, false, false},   {CIRCE_MEASURE_KPC, 20000, false, true},
 };
 
-static void free_problem(problem *p) {
-    circe_measure_destroy(p->measure);
-    free(p->x.data);
-    free(p->y.data);
-    free(p->z.data);
-    free(p->grad.data);
-}
-
-static int make_problem(const bench *b, const timed *t, problem *p) {
+static int make_problem(const bench *b, const timed *t, bench_problem *p) {
     int64_t n = t->n;
     circe_dtype dtype = t->gradient ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
     static const double sigma2_y = 0.1, ridge = 0.01;
-    *p = (problem){.gradient = t->gradient};
     double *normal = malloc((size_t)(3 * n) * sizeof *normal);
     if (normal == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " points", n);
     circe_random_normal((circe_random){b->seed, 50}, 0, 3 * n, normal);
     bool complete = bench_mat(normal, NULL, 0.0, n, 1, dtype, &p->y) &&
                     bench_mat(normal, normal + n, 0.3, n, 1, dtype, &p->z) &&
                     bench_mat(normal, normal + 2 * n, 0.3, n, 1, dtype, &p->x) &&
-                    bench_mat(normal, NULL, 0.0, n, 1, dtype, &p->grad);
+                    (!t->gradient || bench_mat(normal, NULL, 0.0, n, 1, dtype, &p->grad));
     free(normal);
     circe_measure_options options;
     circe_measure_options_init(&options, t->kind);
@@ -61,17 +46,10 @@ static int make_problem(const bench *b, const timed *t, problem *p) {
     return complete ? EXIT_DONE : message_fail(EXIT_WORK, "out of memory for %" PRId64 " points", n);
 }
 
-static circe_status call_measure(void *user, int64_t number) {
-    problem *p = user;
-    double value = 0;
-    (void)number;
-    return circe_measure_points(p->measure, &p->x, &p->y, &p->z, &value, p->gradient ? &p->grad : NULL);
-}
-
 int bench_measures(bench *b) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         const timed *t = &table[i];
-        problem p;
+        bench_problem p = {0};
         if (b->own->quick && t->slow) continue;
         cJSON *row = bench_row(b->found, "measures");
         cJSON_AddStringToObject(row, "measure", circe_measure_name(t->kind));
@@ -80,8 +58,8 @@ int bench_measures(bench *b) {
         cJSON_AddStringToObject(row, "dtype", t->gradient ? "float32" : "float64");
         int status = make_problem(b, t, &p);
         if (status == EXIT_DONE)
-            status = bench_repeat(call_measure, &p, t->slow ? 0 : 2, t->slow ? 1 : 5, b->budget, row);
-        free_problem(&p);
+            status = bench_repeat(bench_call, &p, t->slow ? 0 : 2, t->slow ? 1 : 5, b->budget, row);
+        bench_problem_free(&p);
         if (status != EXIT_DONE) return status;
     }
     return EXIT_DONE;

@@ -52,6 +52,26 @@ bool bench_mat(const double *base, const double *noise, double weight, int64_t r
     return data != NULL;
 }
 
+circe_status bench_call(void *problem, int64_t number) {
+    bench_problem *p = problem;
+    circe_mat *grad = p->grad.data != NULL ? &p->grad : NULL;
+    double value = 0;
+    if (p->features == NULL) return circe_measure_points(p->measure, &p->x, &p->y, &p->z, &value, grad);
+    int64_t batches = p->y.rows / p->x.rows;
+    const int64_t *rows = p->order + number % batches * p->x.rows;
+    return circe_measure_evaluate(p->measure, rows, p->x.rows, &p->x, &value, grad);
+}
+
+void bench_problem_free(bench_problem *p) {
+    circe_measure_destroy(p->measure);
+    circe_features_destroy(p->features);
+    free(p->order);
+    free(p->x.data);
+    free(p->y.data);
+    free(p->z.data);
+    free(p->grad.data);
+}
+
 double bench_number(const cJSON *row, const char *name) {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, name);
     return cJSON_IsRaw(item) ? strtod(item->valuestring, NULL) : (double)NAN;

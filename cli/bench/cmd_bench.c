@@ -60,66 +60,39 @@ static int fit_model(const bench *b, int64_t M, double sigma2, circe_cme **cme) 
     return done == EXIT_DONE ? message_refused(status) : done;
 }
 
-/* What one repetition works on. */
-typedef struct step {
-    circe_workspace *workspace;
-    const circe_cme *cme;
-    circe_features *features; /* NULL: raw */
-    int64_t *order;           /* of the cached rows, walked batch after batch */
-    circe_kernel *kernel_x;
-    circe_mat x, y, z, grad;
-} step;
-
-static void free_step(step *t) {
-    circe_features_destroy(t->features);
-    circe_kernel_destroy(t->kernel_x);
-    free(t->order);
-    free(t->x.data);
-    free(t->y.data);
-    free(t->z.data);
-    free(t->grad.data);
-}
-
-static circe_status run_step(void *user, int64_t repetition) {
-    step *t = user;
-    double value = 0;
-    if (t->features == NULL)
-        return circe_measure_circe(t->workspace, t->cme, t->kernel_x, &t->x, &t->y, &t->z, CIRCE_CENTERED, &value,
-                                   &t->grad);
-    int64_t batches = CACHED_ROWS / t->x.rows;
-    const int64_t *index = t->order + repetition % batches * t->x.rows;
-    return circe_measure_circe_cached(t->workspace, t->cme, t->features, index, t->x.rows, t->kernel_x, &t->x,
-                                      CIRCE_CENTERED, &value, &t->grad);
-}
-
 /* x standard normal in float32, its kernel as wide as its dimension. */
-static int prepare_x(const bench *b, const bench_case *row, step *t) {
+static int prepare_x(const bench *b, const bench_case *row, bench_problem *p) {
     int64_t n = row->B * row->d_x;
     OWNED double *normal = malloc((size_t)n * sizeof *normal);
     if (normal != NULL) circe_random_normal((circe_random){b->seed, 1}, 0, n, normal);
-    if (normal == NULL || !bench_mat(normal, NULL, 0.0, row->B, row->d_x, CIRCE_FLOAT32, &t->x) ||
-        !bench_mat(normal, NULL, 0.0, row->B, row->d_x, CIRCE_FLOAT32, &t->grad))
+    if (normal == NULL || !bench_mat(normal, NULL, 0.0, row->B, row->d_x, CIRCE_FLOAT32, &p->x) ||
+        !bench_mat(normal, NULL, 0.0, row->B, row->d_x, CIRCE_FLOAT32, &p->grad))
         return message_fail(EXIT_WORK, "out of memory for a batch of %" PRId64, row->B);
-    circe_status status = circe_kernel_create(b->s.context, CIRCE_KERNEL_GAUSSIAN, (double)row->d_x, &t->kernel_x);
-    return message_refused(status);
+    circe_measure_options options;
+    circe_measure_options_init(&options, CIRCE_MEASURE_CIRCE);
+    options.estimator = CIRCE_CENTERED;
+    options.sigma2_x = (double)row->d_x;
+    options.per_dimension = 0;
+    return message_refused(circe_measure_create(b->s.context, &options, &p->measure));
 }
 
-static int prepare_step(const bench *b, const bench_case *row, const circe_cme *cme, step *t) {
-    *t = (step){.workspace = b->s.workspace, .cme = cme};
+static int prepare_step(const bench *b, const bench_case *row, const circe_cme *cme, bench_problem *p) {
     int64_t n = row->cached ? CACHED_ROWS : row->B;
-    int done = draw_points(b, 20, n, CIRCE_FLOAT32, &t->y, &t->z);
-    if (done == EXIT_DONE) done = prepare_x(b, row, t);
+    int done = draw_points(b, 20, n, CIRCE_FLOAT32, &p->y, &p->z);
+    if (done == EXIT_DONE) done = prepare_x(b, row, p);
+    if (done == EXIT_DONE) done = message_refused(circe_measure_set_mean(p->measure, cme));
     if (done != EXIT_DONE || !row->cached) return done;
-    t->order = malloc((size_t)n * sizeof *t->order);
-    if (t->order == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " rows", n);
-    circe_random_permutation((circe_random){b->seed, 2}, n, t->order);
-    circe_status status = circe_features_create(b->s.context, cme, &t->y, &t->z, CIRCE_FLOAT32, &t->features);
+    p->order = malloc((size_t)n * sizeof *p->order);
+    if (p->order == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " rows", n);
+    circe_random_permutation((circe_random){b->seed, 2}, n, p->order);
+    circe_status status = circe_features_create(b->s.context, cme, &p->y, &p->z, CIRCE_FLOAT32, &p->features);
+    if (status == CIRCE_OK) status = circe_measure_bind_features(p->measure, p->features);
     return message_refused(status);
 }
 
 /* Adds a row measured with a model that is there already. */
 static int add_row(bench *b, bench_case row, const circe_cme *cme) {
-    step t;
+    bench_problem p = {0};
     circe_cme_info info;
     bool grows = strcmp(row.name, "rows") != 0;
     cJSON *growth = cJSON_GetObjectItemCaseSensitive(b->found, "growth");
@@ -132,11 +105,11 @@ static int add_row(bench *b, bench_case row, const circe_cme *cme) {
     json_integer(out, "d_x", row.d_x);
     json_integer(out, "rank_y", info.rank_y);
     json_integer(out, "rank_z", info.rank_z);
-    int status = prepare_step(b, &row, cme, &t);
-    if (status == EXIT_DONE) status = bench_repeat(run_step, &t, 2, 5, b->budget, out);
+    int status = prepare_step(b, &row, cme, &p);
+    if (status == EXIT_DONE) status = bench_repeat(bench_call, &p, 2, 5, b->budget, out);
     cJSON_AddStringToObject(out, "path", row.cached ? "cached" : "raw");
     json_number(out, "fit_seconds", info.seconds);
-    free_step(&t);
+    bench_problem_free(&p);
     return status;
 }
 
