@@ -33,7 +33,7 @@ CIRCE_API void circe_cuda_close(circe_cuda *cuda);
 /* From now on, work goes to this stream. The caller must order it after work queued on the previous stream. */
 CIRCE_API circe_status circe_cuda_set_stream(circe_cuda *cuda, void *stream);
 
-/* Reserves scratch for measures and contractions of n points and an x with `cols` columns (z of HSIC: no more of them),
+/* Reserves scratch for measures of n points and an x with `cols` columns (z of HSIC: no more of them),
  * so that even the first call allocates nothing. */
 CIRCE_API circe_status circe_cuda_reserve(circe_cuda *cuda, int64_t n, int64_t cols, circe_dtype dtype);
 
@@ -70,18 +70,6 @@ CIRCE_API circe_status circe_cuda_measure_hsic(circe_cuda *cuda, const circe_ker
                                                const circe_mat *z, circe_hsic_estimator estimator, double *value,
                                                circe_mat *grad);
 
-/* Like circe_contract, circe_witness_features and circe_witness_hsic: only the lower triangle of a witness (n, n) is
- * read and written. circe_cuda_contract also accepts a witness that was computed on the CPU and copied. */
-CIRCE_API circe_status circe_cuda_contract(circe_cuda *cuda, const circe_kernel *kernel_x, const circe_mat *x,
-                                           const circe_mat *witness, double *value, circe_mat *grad);
-/* The witness of CIRCE from residual features. */
-CIRCE_API circe_status circe_cuda_witness_features(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
-                                                   const circe_mat *zeta, circe_estimator estimator,
-                                                   circe_mat *witness);
-/* The witness of HSIC. */
-CIRCE_API circe_status circe_cuda_witness_hsic(circe_cuda *cuda, const circe_kernel *kernel_z, const circe_mat *z,
-                                               circe_hsic_estimator estimator, circe_mat *witness);
-
 /* ---- measures that regress the batch on its own y -------------------------------------------------------- */
 
 /* HSCIC, KCI and GCM by dense algebra in float64, O(n^3), for points of either dtype. The first of these calls opens
@@ -105,15 +93,10 @@ CIRCE_API circe_status circe_cuda_reserve_batch(circe_cuda *cuda, int64_t n, int
 CIRCE_API circe_status circe_cuda_batch_rank(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
                                              const circe_batch_options *options, int64_t *rank);
 
-/* Like circe_measure_hscic and circe_witness_hscic. */
+/* Like circe_measure_hscic. */
 CIRCE_API circe_status circe_cuda_measure_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
                                                 const circe_mat *y, const circe_mat *z, const int64_t *index,
                                                 const circe_batch_options *options, double *value, circe_mat *grad);
-/* The witness of HSCIC. */
-CIRCE_API circe_status circe_cuda_witness_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
-                                                const circe_mat *z, const circe_batch_options *options,
-                                                circe_mat *witness);
-
 /* Like circe_measure_hscic_holdout, with residual features zeta (N, q) instead of z, from circe_cuda_features or
  * circe_cuda_residual_features. kernel_y is the model's. */
 CIRCE_API circe_status circe_cuda_measure_hscic_holdout(circe_cuda *cuda, const circe_kernel *kernel_y,
@@ -122,15 +105,10 @@ CIRCE_API circe_status circe_cuda_measure_hscic_holdout(circe_cuda *cuda, const 
                                                         const circe_batch_options *options, double *value,
                                                         circe_mat *grad);
 
-/* Like circe_measure_kci and circe_witness_kci. */
+/* Like circe_measure_kci. */
 CIRCE_API circe_status circe_cuda_measure_kci(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
                                               const circe_mat *y, const circe_mat *z, const int64_t *index,
                                               const circe_batch_options *options, double *value, circe_mat *grad);
-/* The witness of KCI. */
-CIRCE_API circe_status circe_cuda_witness_kci(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
-                                              const circe_mat *z, const circe_batch_options *options,
-                                              circe_mat *witness);
-
 /* Like circe_measure_gcm, with options->previous_x and previous_y in device memory. options->holdout must be NULL.
  * Instead, z_hat (N, d_z) holds E[z | y] for every row of the data set, computed once by circe_cme_mean; z_hat NULL: z
  * is regressed on the batch. */

@@ -80,11 +80,11 @@ typedef struct batch {
     bool is_lowrank;
     circe__cuda_lowrank lowrank;
     double *VP;          /* (n, CIRCE__CUDA_BATCH_RANK) */
-    circe__cuda_job job; /* the contraction; x.cols = 0: the witness is wanted */
+    circe__cuda_job job; /* the contraction */
     void *contraction;   /* its scratch */
 } batch;
 
-/* The witness of a batch whose points are loaded: into job->out, or behind job->witness, which it sets. */
+/* The witness of a batch whose points are loaded, behind job.witness, which it sets. */
 typedef circe_status make_fn(circe_cuda *cuda, batch *b);
 
 static circe_status take_pieces(circe_cuda *cuda, circe__cuda_pieces *pieces, batch *b) {
@@ -99,18 +99,14 @@ static circe_status take_pieces(circe_cuda *cuda, circe__cuda_pieces *pieces, ba
     b->lowrank.n = n;
     circe__cuda_lowrank_take(pieces, &b->lowrank);
     b->VP = circe__cuda_doubles(pieces, n * CIRCE__CUDA_BATCH_RANK);
-    b->contraction = b->job.x.cols == 0 ? NULL : circe__cuda_piece(pieces, circe__cuda_job_bytes(&b->job));
+    b->contraction = circe__cuda_piece(pieces, circe__cuda_job_bytes(&b->job));
     return status;
 }
 
-/* Where the witness goes: the caller's memory, or `free`, n by n doubles, in the dtype of x. */
-static void *place_witness(batch *b, double *room, int64_t *ld) {
-    if (b->job.x.cols == 0) {
-        *ld = b->job.ld_out;
-        return b->job.out;
-    }
+/* Where the witness goes, in the dtype of x: n by n doubles that are done with. */
+static void *place_witness(batch *b, double *room) {
     b->job.witness = room;
-    b->job.ld_witness = *ld = b->n;
+    b->job.ld_witness = b->n;
     return room;
 }
 
@@ -153,16 +149,15 @@ static circe_status multiply_dense(circe_cuda *cuda, const batch *b) {
 }
 
 static circe_status make_hscic(circe_cuda *cuda, batch *b) {
-    int64_t ld = 0;
     circe_status status = b->is_lowrank ? multiply_lowrank(cuda, b) : multiply_dense(cuda, b);
     if (status != CIRCE_OK) return status;
-    void *out = place_witness(b, b->regression.K, &ld);
+    void *out = place_witness(b, b->regression.K);
     return circe__cuda_launched(
-        circe__cuda_hscic_witness(b->V, b->Z, b->T, b->n, b->job.double_precision, out, ld, cuda->stream));
+        circe__cuda_hscic_witness(b->V, b->Z, b->T, b->n, b->job.double_precision, out, b->n, cuda->stream));
 }
 
 static circe_status make_kci(circe_cuda *cuda, batch *b) {
-    int64_t n = b->n, ld = 0;
+    int64_t n = b->n;
     double *R = b->regression.K, *squared = b->V, *M = R;
     void *stream = cuda->stream;
     circe_status status = gram_y(cuda, b);
@@ -173,9 +168,9 @@ static circe_status make_kci(circe_cuda *cuda, batch *b) {
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, n, n, n, 1.0, b->Z, n, squared, n, 0.0, b->T, n);
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, n, n, n, 1.0, squared, n, b->T, n, 0.0, M, n);
     if (status != CIRCE_OK) return status;
-    void *out = place_witness(b, b->Z, &ld);
+    void *out = place_witness(b, b->Z);
     return circe__cuda_launched(circe__cuda_kci_witness(&b->kernel_y, b->own_y, b->y.points.cols, M, n,
-                                                        b->job.double_precision, out, ld, stream));
+                                                        b->job.double_precision, out, n, stream));
 }
 
 static circe_status load_points(circe_cuda *cuda, const batch *b) {
@@ -204,7 +199,7 @@ static circe_status run(circe_cuda *cuda, batch *b, make_fn *make) {
     if (status == CIRCE_OK) status = take_pieces(cuda, &pieces, b);
     if (status == CIRCE_OK) status = load_points(cuda, b);
     if (status == CIRCE_OK) status = make(cuda, b);
-    if (status == CIRCE_OK && b->job.x.cols > 0)
+    if (status == CIRCE_OK)
         status = circe__cuda_launched(circe__cuda_job_launch(&b->job, b->contraction, cuda->overlap, cuda->stream));
     circe__cuda_end(cuda, previous);
     return status;
@@ -265,24 +260,6 @@ static circe_status measure(make_fn *make, circe_cuda *cuda, const circe_kernels
     return status == CIRCE_OK ? run(cuda, &b, make) : status;
 }
 
-static circe_status witness_only(make_fn *make, circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
-                                 const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
-    batch b;
-    memset(&b, 0, sizeof b);
-    circe_status status = check_kernels(cuda, kernels);
-    if (status == CIRCE_OK) status = circe__cuda_check_mat(cuda, witness, "witness", 1);
-    if (status == CIRCE_OK) status = circe__cuda_check_mat(cuda, y, "y", 1);
-    if (status == CIRCE_OK) status = circe__check_output(witness, y->rows, y->rows, witness->dtype, "witness");
-    if (status != CIRCE_OK) return status;
-    b.n = y->rows;
-    b.job.double_precision = witness->dtype == CIRCE_FLOAT64;
-    b.job.out = witness->data;
-    b.job.ld_out = witness->ld;
-    status = set_regression(cuda, kernels->y, y, NULL, witness->dtype, options, &b);
-    if (status == CIRCE_OK) status = set_z(cuda, kernels->z, z, NULL, witness->dtype, &b);
-    return status == CIRCE_OK ? run(cuda, &b, make) : status;
-}
-
 /* ---- the measures ---------------------------------------------------------------------------------------- */
 
 circe_status circe_cuda_measure_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
@@ -290,12 +267,6 @@ circe_status circe_cuda_measure_hscic(circe_cuda *cuda, const circe_kernels *ker
                                       const circe_batch_options *options, double *value, circe_mat *grad) {
     CIRCE_OWN_SETTINGS;
     return measure(make_hscic, cuda, kernels, x, y, z, index, options, value, grad);
-}
-
-circe_status circe_cuda_witness_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
-                                      const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
-    CIRCE_OWN_SETTINGS;
-    return witness_only(make_hscic, cuda, kernels, y, z, options, witness);
 }
 
 /* K^c is the matrix of the features' dot products: their linear kernel. */
@@ -318,12 +289,6 @@ circe_status circe_cuda_measure_kci(circe_cuda *cuda, const circe_kernels *kerne
                                     const circe_batch_options *options, double *value, circe_mat *grad) {
     CIRCE_OWN_SETTINGS;
     return measure(make_kci, cuda, kernels, x, y, z, index, options, value, grad);
-}
-
-circe_status circe_cuda_witness_kci(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
-                                    const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
-    CIRCE_OWN_SETTINGS;
-    return witness_only(make_kci, cuda, kernels, y, z, options, witness);
 }
 
 /* ---- beside them ----------------------------------------------------------------------------------------- */

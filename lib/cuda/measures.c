@@ -67,19 +67,6 @@ circe_status circe__cuda_set_contraction(circe_cuda *cuda, const circe_mat *x, d
     return CIRCE_OK;
 }
 
-static circe_status set_witness_out(circe_cuda *cuda, const circe_mat *points, const circe_mat *witness,
-                                    circe__cuda_job *job) {
-    circe_status status = circe__cuda_check_mat(cuda, witness, "witness", 1);
-    if (status == CIRCE_OK)
-        status = circe__check_output(witness, points->rows, points->rows, witness->dtype, "witness");
-    if (status != CIRCE_OK) return status;
-    job->n = points->rows;
-    job->double_precision = witness->dtype == CIRCE_FLOAT64;
-    job->out = witness->data;
-    job->ld_out = witness->ld;
-    return CIRCE_OK;
-}
-
 /* y and zeta of n points, behind an index or not. */
 static circe_status set_features(circe_cuda *cuda, const circe_mat *y, const circe_mat *zeta, const int64_t *index,
                                  circe_dtype dtype, circe__cuda_job *job) {
@@ -156,54 +143,6 @@ circe_status circe_cuda_measure_hsic(circe_cuda *cuda, const circe_kernels *kern
     if (status == CIRCE_OK) status = circe__cuda_check_dtype(z, x->dtype, "z", "x");
     if (status == CIRCE_OK) status = circe__cuda_check_rows(z->rows, x->rows, "z");
     if (status == CIRCE_OK) status = set_kernels(cuda, kernels->z, z->cols, "z", kernels->x, x->cols, &job);
-    if (status != CIRCE_OK) return status;
-    job.points = circe__cuda_points_of(z);
-    set_hsic(&job, estimator);
-    return launch(cuda, &job);
-}
-
-circe_status circe_cuda_contract(circe_cuda *cuda, const circe_kernel *kernel_x, const circe_mat *x,
-                                 const circe_mat *witness, double *value, circe_mat *grad) {
-    CIRCE_OWN_SETTINGS;
-    circe__cuda_job job;
-    memset(&job, 0, sizeof job);
-    if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
-    circe_status status = circe__cuda_set_contraction(cuda, x, value, grad, &job);
-    if (status == CIRCE_OK) status = circe__check_output(witness, x->rows, x->rows, x->dtype, "witness");
-    if (status == CIRCE_OK) status = circe__cuda_check_pointer(cuda, witness->data, "witness");
-    if (status == CIRCE_OK) status = circe__cuda_set_kernel(cuda, kernel_x, x->cols, "x", &job.kernel_x);
-    if (status != CIRCE_OK) return status;
-    job.witness = witness->data;
-    job.ld_witness = witness->ld;
-    return launch(cuda, &job);
-}
-
-circe_status circe_cuda_witness_features(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
-                                         const circe_mat *zeta, circe_estimator estimator, circe_mat *witness) {
-    CIRCE_OWN_SETTINGS;
-    circe__cuda_job job;
-    memset(&job, 0, sizeof job);
-    if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
-    circe_status status = circe__cuda_check_mat(cuda, y, "y", 1);
-    if (status == CIRCE_OK) status = set_witness_out(cuda, y, witness, &job);
-    if (status == CIRCE_OK) status = circe__check_estimator(estimator, y->rows);
-    if (status == CIRCE_OK) status = set_features(cuda, y, zeta, NULL, witness->dtype, &job);
-    if (status == CIRCE_OK) status = circe__cuda_set_kernel(cuda, kernel_y, y->cols, "y", &job.kernel);
-    if (status != CIRCE_OK) return status;
-    set_estimator(&job, estimator);
-    return launch(cuda, &job);
-}
-
-circe_status circe_cuda_witness_hsic(circe_cuda *cuda, const circe_kernel *kernel_z, const circe_mat *z,
-                                     circe_hsic_estimator estimator, circe_mat *witness) {
-    CIRCE_OWN_SETTINGS;
-    circe__cuda_job job;
-    memset(&job, 0, sizeof job);
-    if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
-    circe_status status = check_hsic(cuda, z, estimator);
-    if (status == CIRCE_OK) status = set_witness_out(cuda, z, witness, &job);
-    if (status == CIRCE_OK) status = circe__cuda_check_dtype(z, witness->dtype, "z", "witness");
-    if (status == CIRCE_OK) status = circe__cuda_set_kernel(cuda, kernel_z, z->cols, "z", &job.kernel);
     if (status != CIRCE_OK) return status;
     job.points = circe__cuda_points_of(z);
     set_hsic(&job, estimator);

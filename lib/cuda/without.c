@@ -39,12 +39,6 @@ REFUSED(circe_cuda_measure_circe, circe_cuda *cuda, const circe_kernel *kernel_y
         circe_estimator estimator, double *value, circe_mat *grad)
 REFUSED(circe_cuda_measure_hsic, circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x, const circe_mat *z,
         circe_hsic_estimator estimator, double *value, circe_mat *grad)
-REFUSED(circe_cuda_contract, circe_cuda *cuda, const circe_kernel *kernel_x, const circe_mat *x,
-        const circe_mat *witness, double *value, circe_mat *grad)
-REFUSED(circe_cuda_witness_features, circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
-        const circe_mat *zeta, circe_estimator estimator, circe_mat *witness)
-REFUSED(circe_cuda_witness_hsic, circe_cuda *cuda, const circe_kernel *kernel_z, const circe_mat *z,
-        circe_hsic_estimator estimator, circe_mat *witness)
 REFUSED(circe_cuda_residual_features, circe_cuda *cuda, const circe_cuda_model *model, const circe_mat *y,
         const circe_mat *z, circe_mat *zeta, double *left)
 REFUSED(circe_cuda_features_get, const circe_cuda_features *copy, circe_mat *y, circe_mat *zeta)
@@ -55,15 +49,11 @@ REFUSED(circe_cuda_reserve_batch, circe_cuda *cuda, int64_t n, int64_t cols_x, i
 REFUSED(circe_cuda_measure_hscic, circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
         const circe_mat *y, const circe_mat *z, const int64_t *index, const circe_batch_options *options, double *value,
         circe_mat *grad)
-REFUSED(circe_cuda_witness_hscic, circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
-        const circe_mat *z, const circe_batch_options *options, circe_mat *witness)
 REFUSED(circe_cuda_measure_hscic_holdout, circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
         const circe_mat *zeta, const int64_t *index, const circe_kernel *kernel_x, const circe_mat *x,
         const circe_batch_options *options, double *value, circe_mat *grad)
 REFUSED(circe_cuda_measure_kci, circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x, const circe_mat *y,
         const circe_mat *z, const int64_t *index, const circe_batch_options *options, double *value, circe_mat *grad)
-REFUSED(circe_cuda_witness_kci, circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y, const circe_mat *z,
-        const circe_batch_options *options, circe_mat *witness)
 REFUSED(circe_cuda_measure_gcm, circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *x, const circe_mat *y,
         const circe_mat *z, const circe_mat *z_hat, const int64_t *index, const circe_gcm_options *options,
         double *value, circe_mat *grad)

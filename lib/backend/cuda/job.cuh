@@ -29,8 +29,6 @@ struct args {
     double *value;
     real *grad;
     int64_t ld_grad;
-    real *out;
-    int64_t ld_out;
 };
 
 /* Pair b of strips (P, Q <= P). */

@@ -50,14 +50,11 @@ typedef struct circe__cuda_job {
     int64_t rows;                    /* of the data set: an index beyond gives NaN */
     double scale, over_rows, over_total;
     int zero_diagonal;
-    /* The contraction; x.cols = 0: the witness itself is wanted, its lower triangle at `out`. */
-    circe__cuda_kernel kernel_x;
+    circe__cuda_kernel kernel_x; /* of the contraction */
     circe__cuda_points x;
     double *value;
     void *grad; /* (n, x.cols) or NULL */
     int64_t ld_grad;
-    void *out;
-    int64_t ld_out;
 } circe__cuda_job;
 
 /* Device scratch that a job of this size takes. */

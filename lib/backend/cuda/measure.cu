@@ -179,8 +179,7 @@ __device__ void clear_slots(const args<real> &a, const target &t) {
     __syncthreads();
 }
 
-/* Any kernels, or the witness itself where x has no columns: one evaluation of the kernel of x for each of its factors.
- */
+/* Any kernels: one evaluation of the kernel of x for each of its factors. */
 template <typename real, int TILE, int CHUNK>
 __global__ __launch_bounds__(THREADS) void contract_any(const __grid_constant__ args<real> a) {
     using S = shape<real, TILE>;
@@ -203,10 +202,6 @@ __global__ __launch_bounds__(THREADS) void contract_any(const __grid_constant__ 
             } else {
                 product_any<S>(a, m, G);
                 settle_tile<S>(a, m, i0, j0, G);
-            }
-            if (a.x.cols == 0) {
-                write_witness<S>(a, i0, j0, G);
-                continue;
             }
             kernel_tile<S, CHUNK>(a.kernel_x, -1, a.x, own_i, own_j, m.xa, m.xb, P);
 #pragma unroll
@@ -234,7 +229,7 @@ __global__ __launch_bounds__(THREADS) void contract_any(const __grid_constant__ 
             }
         }
     value = block_sum(value);
-    if (a.x.cols > 0 && threadIdx.x == 0) a.values[blockIdx.x] = value;
+    if (threadIdx.x == 0) a.values[blockIdx.x] = value;
 }
 
 /* ---- the end --------------------------------------------------------------------------------------------- */
@@ -265,10 +260,10 @@ bool covers(const circe__cuda_kernel &k, int cols) {
     return k.n == 1 && k.items[0].kind == GAUSSIAN && k.items[0].first_col == 0 && k.items[0].n_cols == cols;
 }
 
-/* Whether the fast kernels serve: for the sums, and for the contraction. A witness alone is not worth one. */
+/* Whether the fast kernels serve: for the sums, and for the contraction. */
 bool plain_sums(const circe__cuda_job &job) { return covers(job.kernel, job.points.cols); }
 bool plain_contraction(const circe__cuda_job &job) {
-    return (job.witness != nullptr || plain_sums(job)) && job.x.cols > 0 && covers(job.kernel_x, job.x.cols);
+    return (job.witness != nullptr || plain_sums(job)) && covers(job.kernel_x, job.x.cols);
 }
 
 /* Tiles that were measured to suit a size (docs/gpu.md): small ones fill the device, large ones do more with what they
@@ -324,7 +319,7 @@ bool is_linear(const circe__cuda_kernel &kernel) { return kernel.n == 1 && kerne
 /* With sums the witness has no constants, so that it does not see the mean of a linear kernel's columns, whose squares
  * would take the digits of their spread (docs/math.md, 4). Of the points that holds where nothing but K is centred. */
 bool centers_x(const circe__cuda_job &job) {
-    return job.witness == nullptr && job.over_rows != 0 && job.x.cols > 0 && is_linear(job.kernel_x);
+    return job.witness == nullptr && job.over_rows != 0 && is_linear(job.kernel_x);
 }
 bool centers_points(const circe__cuda_job &job) {
     return job.witness == nullptr && job.over_rows != 0 && job.zeta.cols == 0 && is_linear(job.kernel);
@@ -404,8 +399,6 @@ args<real> make_args(const circe__cuda_job &job, const layout &l, char *scratch)
     a.value = job.value;
     a.grad = static_cast<real *>(job.grad);
     a.ld_grad = job.ld_grad;
-    a.out = static_cast<real *>(job.out);
-    a.ld_out = job.ld_out;
     return a;
 }
 
@@ -500,7 +493,7 @@ cudaError_t run(const circe__cuda_job &job, char *scratch, cudaStream_t stream, 
     if (error == cudaSuccess)
         error =
             launch(contract.kernel, l.grid.pairs, contract.threads, contract.bytes, summed && can_overlap, a, stream);
-    if (error != cudaSuccess || job.x.cols == 0) return error;
+    if (error != cudaSuccess) return error;
     int64_t blocks = job.grad == nullptr ? 1 : (job.n * job.x.cols + THREADS - 1) / THREADS;
     return launch(collect_kernel<real>, blocks, THREADS, 0, can_overlap, a, stream);
 }

@@ -151,16 +151,4 @@ __device__ __forceinline__ void read_witness(const args<real> &a, int64_t i0, in
         }
 }
 
-template <typename S, typename real>
-__device__ __forceinline__ void write_witness(const args<real> &a, int64_t i0, int64_t j0,
-                                              const real (&G)[S::MI][S::MJ]) {
-#pragma unroll
-    for (int i = 0; i < S::MI; i++)
-#pragma unroll
-        for (int j = 0; j < S::MJ; j++) {
-            int64_t row = i0 + place_i<S>(i), col = j0 + place_j<S>(j);
-            if (row < a.n && col <= row) a.out[row * a.ld_out + col] = G[i][j];
-        }
-}
-
 }  // namespace circe
