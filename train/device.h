@@ -84,6 +84,19 @@ typedef struct train_source_handle train_source_handle;
  */
 typedef struct train_layer_state train_layer_state;
 
+enum { TRAIN_MOST_BLOCKS = 8 };
+
+/* The device's memory of a layer's state, which is released with it. */
+typedef struct train_memory {
+    train_device *device;
+    void *blocks[TRAIN_MOST_BLOCKS];
+    int n;
+    size_t scratch; /* bytes that passes need for themselves */
+} train_memory;
+
+/* *block, a pointer to any type, := a new block. */
+circe_status train_take(train_memory *memory, size_t bytes, void *block);
+
 /* One pass of a layer that takes whole batches. `params`, `buffers` and `grads` are the layer's own parts of the flat
  * arrays. */
 typedef struct train_visit {
@@ -93,7 +106,7 @@ typedef struct train_visit {
     float *buffers;
     const float *in, *other; /* other: of TRAIN_ADD */
     float *out;              /* written by forward; with the merged activation, and pool, applied */
-    void *scratch;           /* as many bytes as `create` asked for, which anybody may overwrite between passes */
+    void *scratch;           /* as many bytes as memory->scratch asked for, which anybody may overwrite in between */
     /* Of backward. */
     float *grad_out; /* may be overwritten where an activation is merged */
     float *grad_in;  /* := d/d in; NULL: not wanted, but batch norm always gets it */
@@ -122,11 +135,13 @@ typedef struct train_layer_ops {
     void (*backward)(train_device *device, const train_layer *layer, int64_t rows, const float *params, const float *in,
                      const float *out, float *grad_out, float *grad_in, float *grads);
 
-    /* State for batches of `rows`, made for the number of threads that the passes will have. wants_grad_in: whether
-     * backward will be asked for it. *scratch_bytes := what the passes need. */
-    circe_status (*create)(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
-                           train_layer_state **state, size_t *scratch_bytes);
-    void (*destroy)(train_device *device, train_layer_state *state); /* takes NULL; create and destroy NULL: no state */
+    size_t state_bytes; /* 0: it has no state, and create and destroy are NULL */
+    /* Fills a state of zeros for batches of `rows`, made for the number of threads that the passes will have.
+     * wants_grad_in: whether backward will be asked for it. */
+    circe_status (*create)(const train_layer *layer, int64_t rows, bool wants_grad_in, train_layer_state *state,
+                           train_memory *memory);
+    /* Releases what is neither in the state nor in its memory, also where create failed; NULL: nothing. */
+    void (*destroy)(train_device *device, train_layer_state *state);
     circe_status (*pass_forward)(train_device *device, const train_layer *layer, train_layer_state *state,
                                  const train_visit *pass);
     /* After the forward of the same batch. That of TRAIN_ADD does the merged activation only, in grad_out, which then

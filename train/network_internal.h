@@ -29,12 +29,18 @@ typedef struct train_segment {
     train_gradient grad[2]; /* at from and other */
 } train_segment;
 
+/* A layer's state, and its memory; NULL: it has none. */
+typedef struct train_kept {
+    train_layer_state *state;
+    train_memory memory;
+} train_kept;
+
 /* What the segments' layers made for batches of one size. */
 typedef struct train_states {
     int64_t rows; /* 0: none */
     int threads;  /* that they are for */
     int64_t used; /* when, counted in forwards */
-    train_layer_state **of;
+    train_kept *of;
 } train_states;
 
 /* Names of the tensors under one prefix: parameters, then buffers. */

@@ -45,7 +45,7 @@ static passage begin(train_network *network, int64_t s, int64_t rows, const floa
     p.in = source(network, segment->from, layer->reads_images, in);
     if (segment->rowwise) p.parts = train_parts(network->device->context, rows, segment->least_rows);
     if (segment->rowwise) return p;
-    if (states != NULL) p.state = states->of[s];
+    if (states != NULL) p.state = states->of[s].state;
     p.pass = (train_visit){.rows = rows,
                            .training = network->training,
                            .params = network->params + layer->first_param,

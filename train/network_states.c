@@ -3,17 +3,40 @@
  * first use: a validation set, for example, always ends with the same smaller chunk. A few sets are kept; the least
  * recently used one makes room. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "circe/status.h"
 #include "train/network_internal.h"
 
 static void free_set(train_network *network, train_states *set) {
+    train_device *device = network->device;
     for (int64_t s = 0; set->of != NULL && s < network->n_segments; s++) {
         const train_layer_ops *ops = network->ops[network->segments[s].first];
-        if (ops->create != NULL) ops->destroy(network->device, set->of[s]);
+        train_kept *kept = &set->of[s];
+        if (kept->state != NULL && ops->destroy != NULL) ops->destroy(device, kept->state);
+        for (int b = 0; b < kept->memory.n; b++) device->ops->release(device, kept->memory.blocks[b]);
+        free(kept->state);
     }
     free(set->of);
     *set = (train_states){0};
+}
+
+circe_status train_take(train_memory *memory, size_t bytes, void *block) {
+    void *made = memory->device->ops->allocate(memory->device, bytes);
+    if (made == NULL) return CIRCE_ERR_MEMORY;
+    memory->blocks[memory->n++] = made;
+    memcpy(block, &made, sizeof made);
+    return CIRCE_OK;
+}
+
+/* That of one segment's layer. */
+static circe_status make_state(train_network *network, const train_segment *segment, int64_t rows, train_kept *kept) {
+    const train_layer_ops *ops = network->ops[segment->first];
+    if (ops->state_bytes == 0) return CIRCE_OK;
+    kept->memory.device = network->device;
+    kept->state = calloc(1, ops->state_bytes);
+    if (kept->state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the states of a network");
+    return ops->create(&network->layers[segment->first], rows, segment->grad[0].write >= 0, kept->state, &kept->memory);
 }
 
 void train_states_free(train_network *network) {
@@ -37,13 +60,8 @@ static circe_status make_set(train_network *network, int64_t rows, int threads, 
     if (set->of == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the states of a network");
     circe_status status = CIRCE_OK;
     for (int64_t s = 0; status == CIRCE_OK && s < network->n_segments; s++) {
-        const train_segment *segment = &network->segments[s];
-        const train_layer_ops *ops = network->ops[segment->first];
-        size_t bytes = 0;
-        if (ops->create == NULL) continue;
-        status = ops->create(network->device, &network->layers[segment->first], rows, segment->grad[0].write >= 0,
-                             &set->of[s], &bytes);
-        if (bytes > most) most = bytes;
+        status = make_state(network, &network->segments[s], rows, &set->of[s]);
+        if (set->of[s].memory.scratch > most) most = set->of[s].memory.scratch;
     }
     return status == CIRCE_OK ? grow_scratch(network, most) : status;
 }
@@ -59,7 +77,7 @@ static train_states *choose(train_network *network) {
 
 static bool has_states(const train_network *network) {
     for (int64_t s = 0; s < network->n_segments; s++)
-        if (network->ops[network->segments[s].first]->create != NULL) return true;
+        if (network->ops[network->segments[s].first]->state_bytes > 0) return true;
     return false;
 }
 

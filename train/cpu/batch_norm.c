@@ -6,8 +6,6 @@
  * variance as over m - 1, as PyTorch does it; otherwise they are the running ones, and constants to the derivative.
  * ReLU behind it is part of oneDNN's primitive, which keeps one bit per number for backward. If the batch is spread
  * over processes, the statistics are those of all of them together (batch_norm_ranks.c). */
-#include <stdlib.h>
-
 #include "circe/status.h"
 #include "train/cpu/cpu.h"
 #include "train/cpu/onednn.h"
@@ -51,58 +49,42 @@ static circe_status make_mode(const onednn_batch_norm *b, onednn_call *forward, 
     return status == CIRCE_OK ? onednn_call_make(desc, backwards, backward, scratch) : status;
 }
 
-static circe_status make_memory(train_device *device, const train_layer *layer, train_layer_state *s) {
+static circe_status make_memory(const train_layer *layer, train_layer_state *s, train_memory *memory) {
     size_t channels = (size_t)layer->in.size[0] * sizeof(float), workspace = 0;
     for (int mode = 0; mode < N_MODES; mode++) {
         onednn_layout wants = onednn_layout_of(s->forward[mode].desc, DNNL_ARG_WORKSPACE);
         size_t bytes = wants == NULL ? 0 : dnnl_memory_desc_get_size(wants);
         if (bytes > workspace) workspace = bytes;
     }
-    s->mean = device->ops->allocate(device, channels);
-    s->variance = device->ops->allocate(device, channels);
-    s->sums = device->ops->allocate(device, 4 * channels);
-    s->lines = device->ops->allocate(device, 2 * channels);
-    if (s->sums == NULL || s->lines == NULL) return CIRCE_ERR_MEMORY;
-    if (workspace > 0) s->workspace = device->ops->allocate(device, workspace);
-    return s->mean == NULL || s->variance == NULL || (workspace > 0 && s->workspace == NULL) ? CIRCE_ERR_MEMORY
-                                                                                             : CIRCE_OK;
+    circe_status status = train_take(memory, channels, &s->mean);
+    if (status == CIRCE_OK) status = train_take(memory, channels, &s->variance);
+    if (status == CIRCE_OK) status = train_take(memory, 4 * channels, &s->sums);
+    if (status == CIRCE_OK) status = train_take(memory, 2 * channels, &s->lines);
+    return status == CIRCE_OK && workspace > 0 ? train_take(memory, workspace, &s->workspace) : status;
 }
 
 static void destroy(train_device *device, train_layer_state *s) {
-    if (s == NULL) return;
+    (void)device;
     for (int mode = 0; mode < N_MODES; mode++) {
         onednn_call_free(&s->forward[mode]);
         onednn_call_free(&s->backward[mode]);
     }
-    device->ops->release(device, s->workspace);
-    device->ops->release(device, s->mean);
-    device->ops->release(device, s->variance);
-    device->ops->release(device, s->sums);
-    device->ops->release(device, s->lines);
-    free(s);
 }
 
-static circe_status create(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
-                           train_layer_state **state, size_t *scratch_bytes) {
+static circe_status create(const train_layer *layer, int64_t rows, bool wants_grad_in, train_layer_state *state,
+                           train_memory *memory) {
     unsigned relu = layer->merged == TRAIN_RELU ? (unsigned)dnnl_fuse_norm_relu : 0;
     onednn_batch_norm b = {.epsilon = EPSILON};
     (void)wants_grad_in;
-    *scratch_bytes = 0;
-    *state = calloc(1, sizeof **state);
-    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a batch norm");
     circe_status status = onednn_attributes((train_layer_kind)0, 0.0f, &b.attributes);
     if (status == CIRCE_OK) status = onednn_layout_images(layer->in, rows, true, &b.images);
     for (int mode = 0; status == CIRCE_OK && mode < N_MODES; mode++) {
         b.flags = relu | (mode == RUNNING ? (unsigned)dnnl_use_global_stats : 0);
-        status = make_mode(&b, &(*state)->forward[mode], &(*state)->backward[mode], scratch_bytes);
+        status = make_mode(&b, &state->forward[mode], &state->backward[mode], &memory->scratch);
     }
-    if (status == CIRCE_OK) status = make_memory(device, layer, *state);
+    if (status == CIRCE_OK) status = make_memory(layer, state, memory);
     if (b.attributes != NULL) dnnl_primitive_attr_destroy(b.attributes);
     onednn_layout_free(b.images);
-    if (status != CIRCE_OK) {
-        destroy(device, *state);
-        *state = NULL;
-    }
     return status;
 }
 
@@ -163,5 +145,9 @@ static circe_status backward(train_device *device, const train_layer *layer, tra
 
 static bool merges(train_layer_kind activation) { return activation == TRAIN_RELU; }
 
-const train_layer_ops train_cpu_batch_norm = {
-    .create = create, .destroy = destroy, .pass_forward = forward, .pass_backward = backward, .merges = merges};
+const train_layer_ops train_cpu_batch_norm = {.state_bytes = sizeof(train_layer_state),
+                                              .create = create,
+                                              .destroy = destroy,
+                                              .pass_forward = forward,
+                                              .pass_backward = backward,
+                                              .merges = merges};

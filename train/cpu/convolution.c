@@ -11,8 +11,6 @@
  * Kernels of 3 and stride 1 are computed by Winograd's algorithm where oneDNN has it (oneDNN 2 on AVX-512, channels in
  * blocks of 16): 36 products for 16 points and a channel instead of 144, and in practice a half to a quarter of the
  * time; the price is a rounding error of some 1e-5 of the largest number instead of 1e-6. */
-#include <stdlib.h>
-
 #include "circe/status.h"
 #include "train/cpu/onednn.h"
 
@@ -74,57 +72,46 @@ static circe_status make_call(const train_layer *layer, const layouts *l, onednn
 }
 
 /* Memory and a reordering for weights that a call wants in another order than the plain one, or writes so. */
-static circe_status make_order(train_device *device, const onednn_call *of, int argument, const layouts *l,
-                               onednn_call *order, float **weights, size_t *scratch) {
+static circe_status make_order(const onednn_call *of, int argument, const layouts *l, onednn_call *order,
+                               float **weights, train_memory *memory) {
     onednn_layout wants = onednn_layout_of(of->desc, argument);
     if (onednn_same_layout(wants, l->plain_weights)) return CIRCE_OK;
-    *weights = device->ops->allocate(device, dnnl_memory_desc_get_size(wants));
-    if (*weights == NULL) return CIRCE_ERR_MEMORY;
-    if (argument == DNNL_ARG_DIFF_WEIGHTS) return onednn_reorder_make(wants, l->plain_weights, order, scratch);
-    return onednn_reorder_make(l->plain_weights, wants, order, scratch);
+    circe_status status = train_take(memory, dnnl_memory_desc_get_size(wants), weights);
+    if (status != CIRCE_OK) return status;
+    if (argument == DNNL_ARG_DIFF_WEIGHTS) return onednn_reorder_make(wants, l->plain_weights, order, &memory->scratch);
+    return onednn_reorder_make(l->plain_weights, wants, order, &memory->scratch);
 }
 
-static circe_status make_calls(train_device *device, const train_layer *layer, const layouts *l, bool wants_grad_in,
-                               train_layer_state *s, size_t *scratch) {
+static circe_status make_calls(const train_layer *layer, const layouts *l, bool wants_grad_in, train_layer_state *s,
+                               train_memory *memory) {
+    size_t *scratch = &memory->scratch;
     circe_status status = make_call(layer, l, ONEDNN_FORWARD, NULL, &s->forward, scratch);
     if (status == CIRCE_OK)
-        status = make_order(device, &s->forward, DNNL_ARG_WEIGHTS, l, &s->order_forward, &s->forward_weights, scratch);
+        status = make_order(&s->forward, DNNL_ARG_WEIGHTS, l, &s->order_forward, &s->forward_weights, memory);
     if (status == CIRCE_OK)
         status = make_call(layer, l, ONEDNN_BACKWARD_WEIGHTS, s->forward.desc, &s->backward_weights, scratch);
     if (status == CIRCE_OK)
-        status = make_order(device, &s->backward_weights, DNNL_ARG_DIFF_WEIGHTS, l, &s->order_grads, &s->grad_weights,
-                            scratch);
+        status = make_order(&s->backward_weights, DNNL_ARG_DIFF_WEIGHTS, l, &s->order_grads, &s->grad_weights, memory);
     if (status != CIRCE_OK || !wants_grad_in) return status;
     status = make_call(layer, l, ONEDNN_BACKWARD_DATA, s->forward.desc, &s->backward_data, scratch);
     if (status == CIRCE_OK)
-        status = make_order(device, &s->backward_data, DNNL_ARG_WEIGHTS, l, &s->order_data, &s->data_weights, scratch);
+        status = make_order(&s->backward_data, DNNL_ARG_WEIGHTS, l, &s->order_data, &s->data_weights, memory);
     return status;
 }
 
 static void destroy(train_device *device, train_layer_state *s) {
-    if (s == NULL) return;
     onednn_call *calls[] = {&s->forward,       &s->backward_data, &s->backward_weights,
                             &s->order_forward, &s->order_data,    &s->order_grads};
+    (void)device;
     for (size_t k = 0; k < sizeof calls / sizeof calls[0]; k++) onednn_call_free(calls[k]);
-    device->ops->release(device, s->forward_weights);
-    device->ops->release(device, s->data_weights);
-    device->ops->release(device, s->grad_weights);
-    free(s);
 }
 
-static circe_status create(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
-                           train_layer_state **state, size_t *scratch_bytes) {
+static circe_status create(const train_layer *layer, int64_t rows, bool wants_grad_in, train_layer_state *state,
+                           train_memory *memory) {
     layouts l = {0};
-    *scratch_bytes = 0;
-    *state = calloc(1, sizeof **state);
-    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a convolution");
     circe_status status = make_layouts(layer, rows, &l);
-    if (status == CIRCE_OK) status = make_calls(device, layer, &l, wants_grad_in, *state, scratch_bytes);
+    if (status == CIRCE_OK) status = make_calls(layer, &l, wants_grad_in, state, memory);
     free_layouts(&l);
-    if (status != CIRCE_OK) {
-        destroy(device, *state);
-        *state = NULL;
-    }
     return status;
 }
 
@@ -181,7 +168,8 @@ static circe_status backward(train_device *device, const train_layer *layer, tra
     return status == CIRCE_OK && pass->grad_in != NULL ? backward_data(s, pass) : status;
 }
 
-const train_layer_ops train_cpu_convolution = {.create = create,
+const train_layer_ops train_cpu_convolution = {.state_bytes = sizeof(train_layer_state),
+                                               .create = create,
                                                .destroy = destroy,
                                                .pass_forward = forward,
                                                .pass_backward = backward,

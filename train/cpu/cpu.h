@@ -49,8 +49,8 @@ extern const train_layer_ops train_cpu_dense, train_cpu_activation;
 
 /* Layers for images, if the build has oneDNN. */
 extern const train_image_ops train_cpu_images;
-extern const train_layer_ops train_cpu_image_activation, train_cpu_convolution, train_cpu_max_pool,
-    train_cpu_batch_norm, train_cpu_addition, train_cpu_average_pool;
+extern const train_layer_ops train_cpu_image_activation, train_cpu_convolution, train_cpu_pool, train_cpu_batch_norm,
+    train_cpu_addition;
 
 /* The derivative of the activation that a layer has applied to its own output: grad := grad f'(out), over the images of
  * a batch. Nothing where none is merged. */

@@ -146,10 +146,10 @@ static const train_layer_ops *layer_of(train_layer_kind kind) {
         [TRAIN_LEAKY_RELU] = &train_cpu_image_activation,
         [TRAIN_TANH] = &train_cpu_image_activation,
         [TRAIN_CONVOLUTION] = &train_cpu_convolution,
-        [TRAIN_MAX_POOL] = &train_cpu_max_pool,
+        [TRAIN_MAX_POOL] = &train_cpu_pool,
         [TRAIN_BATCH_NORM] = &train_cpu_batch_norm,
         [TRAIN_ADD] = &train_cpu_addition,
-        [TRAIN_AVERAGE_POOL] = &train_cpu_average_pool,
+        [TRAIN_AVERAGE_POOL] = &train_cpu_pool,
         [TRAIN_FLATTEN] = &flatten,
     };
     return layers[kind];

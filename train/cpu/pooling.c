@@ -1,7 +1,5 @@
 /* Max-pools and the average of each channel, by oneDNN. A max-pool remembers in a workspace which number was the
  * largest, so that backward need not look again. */
-#include <stdlib.h>
-
 #include "circe/status.h"
 #include "train/cpu/onednn.h"
 
@@ -28,48 +26,37 @@ static circe_status make_pooling(const train_layer *layer, int64_t rows, onednn_
     return status == CIRCE_OK ? onednn_layout_images(layer->out, rows, true, &p->out) : status;
 }
 
-static circe_status make_calls(train_device *device, const onednn_pooling *p, train_layer_state *s, size_t *scratch) {
+static circe_status make_calls(const onednn_pooling *p, train_layer_state *s, train_memory *memory) {
     static const int forwards[] = {DNNL_ARG_SRC, DNNL_ARG_DST, DNNL_ARG_WORKSPACE, 0};
     static const int backwards[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC, DNNL_ARG_WORKSPACE, 0};
     dnnl_primitive_desc_t desc = NULL;
     circe_status status = onednn_pooling_desc(p, ONEDNN_FORWARD, NULL, &desc);
-    if (status == CIRCE_OK) status = onednn_call_make(desc, forwards, &s->forward, scratch);
+    if (status == CIRCE_OK) status = onednn_call_make(desc, forwards, &s->forward, &memory->scratch);
     if (status != CIRCE_OK) return status;
     status = onednn_pooling_desc(p, ONEDNN_BACKWARD_DATA, s->forward.desc, &desc);
-    if (status == CIRCE_OK) status = onednn_call_make(desc, backwards, &s->backward, scratch);
+    if (status == CIRCE_OK) status = onednn_call_make(desc, backwards, &s->backward, &memory->scratch);
     if (status != CIRCE_OK) return status;
     onednn_layout workspace = onednn_layout_of(s->forward.desc, DNNL_ARG_WORKSPACE);
     size_t bytes = workspace == NULL ? 0 : dnnl_memory_desc_get_size(workspace);
-    if (bytes == 0) return CIRCE_OK;
-    s->workspace = device->ops->allocate(device, bytes);
-    return s->workspace == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    return bytes > 0 ? train_take(memory, bytes, &s->workspace) : CIRCE_OK;
 }
 
-static void destroy(train_device *device, train_layer_state *s) {
-    if (s == NULL) return;
-    onednn_call_free(&s->forward);
-    onednn_call_free(&s->backward);
-    device->ops->release(device, s->workspace);
-    free(s);
-}
-
-static circe_status create(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
-                           train_layer_state **state, size_t *scratch_bytes) {
+static circe_status create(const train_layer *layer, int64_t rows, bool wants_grad_in, train_layer_state *state,
+                           train_memory *memory) {
     onednn_pooling p = {0};
     (void)wants_grad_in;
-    *scratch_bytes = 0;
-    *state = calloc(1, sizeof **state);
-    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a pool");
     circe_status status = make_pooling(layer, rows, &p);
-    if (status == CIRCE_OK) status = make_calls(device, &p, *state, scratch_bytes);
+    if (status == CIRCE_OK) status = make_calls(&p, state, memory);
     if (p.attributes != NULL) dnnl_primitive_attr_destroy(p.attributes);
     onednn_layout_free(p.in);
     onednn_layout_free(p.out);
-    if (status != CIRCE_OK) {
-        destroy(device, *state);
-        *state = NULL;
-    }
     return status;
+}
+
+static void destroy(train_device *device, train_layer_state *s) {
+    (void)device;
+    onednn_call_free(&s->forward);
+    onednn_call_free(&s->backward);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
@@ -92,7 +79,8 @@ static circe_status backward(train_device *device, const train_layer *layer, tra
     return pass->grad_in == NULL ? CIRCE_OK : onednn_run(&s->backward, arguments, pass->scratch);
 }
 
-const train_layer_ops train_cpu_max_pool = {
-    .create = create, .destroy = destroy, .pass_forward = forward, .pass_backward = backward};
-const train_layer_ops train_cpu_average_pool = {
-    .create = create, .destroy = destroy, .pass_forward = forward, .pass_backward = backward};
+const train_layer_ops train_cpu_pool = {.state_bytes = sizeof(train_layer_state),
+                                        .create = create,
+                                        .destroy = destroy,
+                                        .pass_forward = forward,
+                                        .pass_backward = backward};

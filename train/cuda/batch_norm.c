@@ -1,7 +1,5 @@
 /* Batch norm on the GPU: as train/cpu/batch_norm.c, with the activation behind it, by our own kernels (last_norm.cu).
  */
-#include <stdlib.h>
-
 #include "circe/status.h"
 #include "train/cuda/cuda_device.h"
 
@@ -11,31 +9,14 @@ struct train_layer_state {
     bool training; /* the last forward was of training */
 };
 
-static void destroy(train_device *device, train_layer_state *s) {
-    if (s == NULL) return;
-    device->ops->release(device, s->mean);
-    device->ops->release(device, s->deviation);
-    device->ops->release(device, s->scratch);
-    free(s);
-}
-
-static circe_status create(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
-                           train_layer_state **state, size_t *scratch_bytes) {
+static circe_status create(const train_layer *layer, int64_t rows, bool wants_grad_in, train_layer_state *state,
+                           train_memory *memory) {
     size_t bytes = (size_t)layer->in.size[0] * sizeof(float);
-    train_layer_state *s = calloc(1, sizeof *s);
     (void)rows, (void)wants_grad_in;
-    *scratch_bytes = 0;
-    *state = NULL;
-    if (s == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a batch norm");
-    s->mean = device->ops->allocate(device, bytes);
-    s->deviation = device->ops->allocate(device, bytes);
-    s->scratch = device->ops->allocate(device, (size_t)train_cuda_last_bytes((int)layer->in.size[0]));
-    if (s->mean == NULL || s->deviation == NULL || s->scratch == NULL) {
-        destroy(device, s);
-        return CIRCE_ERR_MEMORY;
-    }
-    *state = s;
-    return CIRCE_OK;
+    circe_status status = train_take(memory, bytes, &state->mean);
+    if (status == CIRCE_OK) status = train_take(memory, bytes, &state->deviation);
+    if (status != CIRCE_OK) return status;
+    return train_take(memory, (size_t)train_cuda_last_bytes((int)layer->in.size[0]), &state->scratch);
 }
 
 static int64_t points_of(const train_layer *layer, int64_t rows) {
@@ -87,8 +68,8 @@ static circe_status backward(train_device *device, const train_layer *layer, tra
         "batch norm's gradient");
 }
 
-const train_layer_ops train_cuda_batch_norm = {.create = create,
-                                               .destroy = destroy,
+const train_layer_ops train_cuda_batch_norm = {.state_bytes = sizeof(train_layer_state),
+                                               .create = create,
                                                .pass_forward = forward,
                                                .pass_backward = backward,
                                                .merges = train_cuda_merges};

@@ -8,8 +8,6 @@
  * of the network's input also reorders that input, with zeros for channels up to 16 bytes, and folds a stride into
  * channels if these are few (last_moving.cu). Bias and activation take one pass over memory, and the derivative of the
  * activation is taken in the same pass as the gradient of the bias. */
-#include <stdlib.h>
-
 #include "circe/status.h"
 #include "train/cuda/engines.h"
 
@@ -27,15 +25,9 @@ struct train_layer_state {
 
 static void destroy(train_device *device, train_layer_state *s) {
     const train_cuda_device *cuda = train_cuda_of(device);
-    if (s == NULL) return;
     train_cuda_engine_free(cuda, s->forward);
     train_cuda_engine_free(cuda, s->data);
     train_cuda_engine_free(cuda, s->filter);
-    device->ops->release(device, s->taken);
-    device->ops->release(device, s->weights);
-    device->ops->release(device, s->in);
-    device->ops->release(device, s->sums);
-    free(s);
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -91,52 +83,28 @@ static void choose_window(const train_layer *layer, train_layer_state *s) {
     if (s->folded) s->window = train_cuda_last_folded(train_cuda_window(layer, 1), s->window.channels);
 }
 
-static circe_status fill(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
-                         train_layer_state *s) {
-    train_cuda_device *cuda = train_cuda_of(device);
-    bool half = train_cuda_is_half(layer);
-    size_t element = half ? 2 : 4;
+static circe_status fill(train_cuda_device *cuda, const train_layer *layer, int64_t rows, bool wants_grad_in,
+                         train_layer_state *s, train_memory *memory) {
+    size_t element = train_cuda_is_half(layer) ? 2 : 4;
     choose_window(layer, s);
     int64_t in = rows * s->window.height * s->window.width * s->window.channels;
-    s->weights = device->ops->allocate(device, (size_t)weights_of(s) * element);
-    if (s->weights == NULL) return CIRCE_ERR_MEMORY;
-    if (!layer->reads_images) {
-        s->in = device->ops->allocate(device, (size_t)in * element);
-        if (s->in == NULL) return CIRCE_ERR_MEMORY;
-    }
-    if (layer->bias) {
-        s->sums = device->ops->allocate(device, (size_t)train_cuda_last_bytes((int)layer->out.size[0]));
-        if (s->sums == NULL) return CIRCE_ERR_MEMORY;
-    }
-    return find_engines(cuda, layer, rows, wants_grad_in, s);
+    circe_status status = train_take(memory, (size_t)weights_of(s) * element, &s->weights);
+    if (status == CIRCE_OK && !layer->reads_images) status = train_take(memory, (size_t)in * element, &s->in);
+    if (status == CIRCE_OK && layer->bias)
+        status = train_take(memory, (size_t)train_cuda_last_bytes((int)layer->out.size[0]), &s->sums);
+    memory->scratch = (size_t)weights_of(s) * sizeof(float);
+    return status == CIRCE_OK ? find_engines(cuda, layer, rows, wants_grad_in, s) : status;
 }
 
-static circe_status fill_halving(train_device *device, const train_layer *layer, int64_t rows, train_layer_state *s) {
-    train_cuda_device *cuda = train_cuda_of(device);
+static circe_status create(const train_layer *layer, int64_t rows, bool wants_grad_in, train_layer_state *s,
+                           train_memory *memory) {
+    train_cuda_device *cuda = train_cuda_of(memory->device);
+    if (layer->form != TRAIN_CUDA_PLAIN) return fill(cuda, layer, rows, wants_grad_in, s, memory);
     s->tensor_units =
         cuda->precision != TRAIN_FLOAT32 && train_cuda_halves_by_tensor_units(train_cuda_window(layer, rows));
-    if (layer->pooled) {
-        s->taken = device->ops->allocate(device, (size_t)(rows * train_shape_count(layer->out) / 4));
-        if (s->taken == NULL) return CIRCE_ERR_MEMORY;
-    }
-    return train_cuda_need_workspace(cuda, TRAIN_CUDA_WORKSPACE);
-}
-
-static circe_status create(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
-                           train_layer_state **state, size_t *scratch_bytes) {
-    train_layer_state *s = calloc(1, sizeof *s);
-    *scratch_bytes = 0;
-    *state = NULL;
-    if (s == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a convolution");
-    circe_status status = layer->form == TRAIN_CUDA_PLAIN ? fill_halving(device, layer, rows, s)
-                                                          : fill(device, layer, rows, wants_grad_in, s);
-    if (status != CIRCE_OK) {
-        destroy(device, s);
-        return status;
-    }
-    if (layer->form != TRAIN_CUDA_PLAIN) *scratch_bytes = (size_t)weights_of(s) * sizeof(float);
-    *state = s;
-    return CIRCE_OK;
+    circe_status status = train_cuda_need_workspace(cuda, TRAIN_CUDA_WORKSPACE);
+    if (status != CIRCE_OK || !layer->pooled) return status;
+    return train_take(memory, (size_t)(rows * train_shape_count(layer->out) / 4), &s->taken);
 }
 
 static bool pools(const train_layer *layer, const train_layer *pool) {
@@ -244,7 +212,8 @@ static circe_status backward(train_device *device, const train_layer *layer, tra
     return train_cuda_engine_run(cuda, s->data, pass->grad_in, s->weights, pass->grad_out);
 }
 
-const train_layer_ops train_cuda_convolution = {.create = create,
+const train_layer_ops train_cuda_convolution = {.state_bytes = sizeof(train_layer_state),
+                                                .create = create,
                                                 .destroy = destroy,
                                                 .pass_forward = forward,
                                                 .pass_backward = backward,

@@ -6,8 +6,6 @@
  *     d_W = d_out' in, d_b = d_out' 1, d_in = d_out W
  *
  * cuBLAS counts columns first: to it a row-major (n, p) is a p by n matrix. */
-#include <stdlib.h>
-
 #include "circe/status.h"
 #include "train/cuda/cuda_device.h"
 
@@ -17,39 +15,18 @@ struct train_layer_state {
     double *partial; /* of the bias' gradient of a large one */
 };
 
-static void destroy(train_device *device, train_layer_state *state) {
-    if (state == NULL) return;
-    device->ops->release(device, state->scratch);
-    device->ops->release(device, state->before);
-    device->ops->release(device, state->partial);
-    free(state);
-}
-
 static cuda_dense shape_of(const train_layer *layer, int64_t rows) {
     return (cuda_dense){.rows = rows, .inputs = (int)layer->fan_in, .outputs = (int)layer->out.size[0]};
 }
 
-static bool fill(train_device *device, const train_layer *layer, int64_t rows, train_layer_state *s) {
+static circe_status create(const train_layer *layer, int64_t rows, bool wants_grad_in, train_layer_state *s,
+                           train_memory *memory) {
     cuda_dense d = shape_of(layer, rows);
-    if (!train_cuda_is_link(d.inputs, d.outputs)) {
-        s->partial = device->ops->allocate(device, (size_t)train_cuda_bias_partials(d) * sizeof(double));
-        return s->partial != NULL;
-    }
-    s->scratch = device->ops->allocate(device, (size_t)train_cuda_dense_bytes(rows, d.inputs, d.outputs));
-    if (s->scratch != NULL) s->before = device->ops->allocate(device, (size_t)(rows * d.outputs) * sizeof(float));
-    return s->before != NULL;
-}
-
-static circe_status create(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
-                           train_layer_state **state, size_t *scratch_bytes) {
     (void)wants_grad_in;
-    *scratch_bytes = 0;
-    *state = calloc(1, sizeof **state);
-    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a dense layer");
-    if (fill(device, layer, rows, *state)) return CIRCE_OK;
-    destroy(device, *state);
-    *state = NULL;
-    return CIRCE_ERR_MEMORY;
+    if (!train_cuda_is_link(d.inputs, d.outputs))
+        return train_take(memory, (size_t)train_cuda_bias_partials(d) * sizeof(double), &s->partial);
+    circe_status status = train_take(memory, (size_t)train_cuda_dense_bytes(rows, d.inputs, d.outputs), &s->scratch);
+    return status == CIRCE_OK ? train_take(memory, (size_t)(rows * d.outputs) * sizeof(float), &s->before) : status;
 }
 
 /* ---- large ------------------------------------------------------------------------------------------------------- */
@@ -156,8 +133,8 @@ bool train_cuda_merges(train_layer_kind activation) {
     return activation == TRAIN_RELU || activation == TRAIN_LEAKY_RELU || activation == TRAIN_TANH;
 }
 
-const train_layer_ops train_cuda_dense = {.create = create,
-                                          .destroy = destroy,
+const train_layer_ops train_cuda_dense = {.state_bytes = sizeof(train_layer_state),
+                                          .create = create,
                                           .chain_forward = forward,
                                           .chain_backward = backward,
                                           .merges = train_cuda_merges};

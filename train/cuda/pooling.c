@@ -1,8 +1,6 @@
 /* Max-pools and the average of each channel on the GPU, by our own kernels: of images with their channels last
  * (last_pool.cu), and windows of 2 by 2 of images as they come (pooling.cu). If a window has several largest numbers,
  * the first is chosen. */
-#include <stdlib.h>
-
 #include "circe/status.h"
 #include "train/cuda/cuda_device.h"
 
@@ -10,33 +8,16 @@ struct train_layer_state {
     uint8_t *taken; /* (rows, out): which number of a window was the largest; NULL: found again by looking */
 };
 
-static void destroy(train_device *device, train_layer_state *s) {
-    if (s == NULL) return;
-    device->ops->release(device, s->taken);
-    free(s);
-}
-
-static circe_status create(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
-                           train_layer_state **state, size_t *scratch_bytes) {
+static circe_status create(const train_layer *layer, int64_t rows, bool wants_grad_in, train_layer_state *state,
+                           train_memory *memory) {
     (void)wants_grad_in;
-    *scratch_bytes = 0;
-    *state = NULL;
-    if (layer->form != TRAIN_CUDA_PLAIN && !train_cuda_last_pools(train_cuda_window(layer, rows)))
+    if (layer->form == TRAIN_CUDA_PLAIN) return CIRCE_OK;
+    if (!train_cuda_last_pools(train_cuda_window(layer, rows)))
         return circe_fail(
             CIRCE_ERR_UNSUPPORTED,
             "layer %s: a max-pool of %lld by %lld is too large; on a GPU, windows may be at most 15 by 15", layer->name,
             (long long)layer->kernel, (long long)layer->kernel);
-    train_layer_state *s = calloc(1, sizeof *s);
-    if (s == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a pool");
-    if (layer->form != TRAIN_CUDA_PLAIN) {
-        s->taken = device->ops->allocate(device, (size_t)(rows * train_shape_count(layer->out)));
-        if (s->taken == NULL) {
-            free(s);
-            return CIRCE_ERR_MEMORY;
-        }
-    }
-    *state = s;
-    return CIRCE_OK;
+    return train_take(memory, (size_t)(rows * train_shape_count(layer->out)), &state->taken);
 }
 
 static circe_status forward(train_device *device, const train_layer *layer, train_layer_state *s,
@@ -62,7 +43,7 @@ static circe_status backward(train_device *device, const train_layer *layer, tra
 }
 
 const train_layer_ops train_cuda_max_pool = {
-    .create = create, .destroy = destroy, .pass_forward = forward, .pass_backward = backward};
+    .state_bytes = sizeof(train_layer_state), .create = create, .pass_forward = forward, .pass_backward = backward};
 
 /* ---- the average ------------------------------------------------------------------------------------------------- */
 
