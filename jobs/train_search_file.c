@@ -7,9 +7,9 @@
 
 #include "base/file.h"
 #include "base/small.h"
+#include "core/hash.h"
 #include "io/json_values.h"
 #include "jobs/training.h"
-#include "train/checkpoint_hash.h"
 
 enum { NUMBERS = 12 };
 
@@ -20,7 +20,7 @@ static char *file_of(const training_job *job) {
 /* Data, settings and what rounds the numbers. */
 static char *identity_of(const training_job *job) {
     OWNED char *yaml = training_yaml(job);
-    uint64_t hash = train_hash_bytes(0, yaml, strlen(yaml));
+    uint64_t hash = circe__hash_bytes(0, yaml, strlen(yaml));
     return small_format("%s, settings %016llx", job->fingerprint, (unsigned long long)hash);
 }
 

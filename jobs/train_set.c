@@ -426,7 +426,7 @@ static circe_status read_images(circe_context *context, const circe_watch *watch
     if (status != CIRCE_OK) return status;
     const train_source source = image_stack_source(&set->images.stack);
     size_t bytes = (size_t)(source.n_stored * source.stride) * (source.element == TRAIN_FLOATS ? sizeof(float) : 1);
-    set->hash = train_hash_bytes(set->hash, source.values, bytes);
+    set->hash = circe__hash_bytes(set->hash, source.values, bytes);
     return CIRCE_OK;
 }
 

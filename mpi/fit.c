@@ -1,6 +1,7 @@
 /* The fit of lib/cme by ranks. A low-rank fit divides the rows among ranks, a dense fit the kernel matrix. */
 #include "mpi/mpi_fit.h"
 
+#include "core/hash.h"
 #include "mpi/mpi_parts.h"
 
 enum { ALONE_ROWS = 512 }; /* up to here a fit takes a tenth of a second, and dense models keep an inverse as well */
@@ -12,9 +13,9 @@ static void share(void *data, size_t bytes) { ranks_broadcast(0, data, bytes); }
 static uint64_t hash_mat(const circe_mat *m) {
     int64_t shape[3] = {m->rows, m->cols, (int64_t)m->dtype};
     size_t size = circe_dtype_size(m->dtype);
-    uint64_t hash = ranks_hash(0, shape, sizeof shape);
+    uint64_t hash = circe__hash_bytes(0, shape, sizeof shape);
     for (int64_t i = 0; i < m->rows; i++)
-        hash = ranks_hash(hash, (const char *)m->data + (size_t)(i * m->ld) * size, (size_t)m->cols * size);
+        hash = circe__hash_bytes(hash, (const char *)m->data + (size_t)(i * m->ld) * size, (size_t)m->cols * size);
     return hash;
 }
 
@@ -22,10 +23,10 @@ static uint64_t hash_options(const circe_cme_options *o) {
     const double reals[] = {o->tolerance};
     const int64_t integers[] = {(int64_t)o->method, o->max_rank,  o->force_ridge, (int64_t)o->seed, o->rff_pool,
                                 o->rff_batch,       o->rff_every, o->n_sigma2_y,  o->n_ridge};
-    uint64_t hash = ranks_hash(0, reals, sizeof reals);
-    hash = ranks_hash(hash, integers, sizeof integers);
-    if (o->n_sigma2_y > 0) hash = ranks_hash(hash, o->sigma2_y, (size_t)o->n_sigma2_y * sizeof(double));
-    if (o->n_ridge > 0) hash = ranks_hash(hash, o->ridge, (size_t)o->n_ridge * sizeof(double));
+    uint64_t hash = circe__hash_bytes(0, reals, sizeof reals);
+    hash = circe__hash_bytes(hash, integers, sizeof integers);
+    if (o->n_sigma2_y > 0) hash = circe__hash_bytes(hash, o->sigma2_y, (size_t)o->n_sigma2_y * sizeof(double));
+    if (o->n_ridge > 0) hash = circe__hash_bytes(hash, o->ridge, (size_t)o->n_ridge * sizeof(double));
     return hash;
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "core/hash.h"
 
 static struct {
     const ranks_engine *engine; /* NULL: one process */
@@ -178,22 +179,8 @@ circe_status ranks_agree(circe_status status) {
     return worst == CIRCE_OK ? CIRCE_OK : fail_again(worst, text);
 }
 
-uint64_t ranks_hash(uint64_t hash, const void *data, size_t bytes) {
-    const char *at = data;
-    for (size_t left = bytes; left > 0;) {
-        uint64_t word = 0;
-        size_t taken = left < sizeof word ? left : sizeof word;
-        memcpy(&word, at, taken);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
-        at += taken;
-        left -= taken;
-    }
-    return (hash ^ bytes) * 0xbf58476d1ce4e5b9u;
-}
-
 circe_status ranks_same(const void *data, size_t bytes, const char *what) {
-    uint64_t own = ranks_hash(0, data, bytes), first = own;
+    uint64_t own = circe__hash_bytes(0, data, bytes), first = own;
     ranks_broadcast(0, &first, sizeof first);
     circe_status status = CIRCE_OK;
     if (own != first)

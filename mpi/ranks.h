@@ -48,6 +48,3 @@ circe_status ranks_agree(circe_status status);
 /* All: CIRCE_ERR_VALUE, with a text that names the first process that has other bytes than process 0, and `what` they
  * are. */
 circe_status ranks_same(const void *data, size_t bytes, const char *what);
-
-/* Continues a hash with these bytes. It starts at 0. */
-uint64_t ranks_hash(uint64_t hash, const void *data, size_t bytes);

@@ -9,34 +9,34 @@
 #include <sys/stat.h>
 
 #include "base/owned.h"
+#include "core/hash.h"
 #include "images/dsprites.h"
 #include "images/yaleb.h"
 #include "io/paths.h"
 #include "jobs/notes.h"
 #include "paper/paper_parts.h"
-#include "train/checkpoint_hash.h"
 
 enum { USUAL_SIZE = 224, NAME_NUMBERS = 4 };
 
 /* ---- marks ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t hash_text(uint64_t hash, const char *text) { return train_hash_bytes(hash, text, strlen(text)); }
+static uint64_t hash_text(uint64_t hash, const char *text) { return circe__hash_bytes(hash, text, strlen(text)); }
 
 /* A file, as far as it can be told without reading it. */
 static circe_status hash_file(const char *path, uint64_t *hash) {
     struct stat info;
     if (stat(path, &info) != 0) return circe_fail(CIRCE_ERR_IO, "%s: %s", path, strerror(errno));
-    *hash = train_hash_word(*hash, (uint64_t)info.st_size);
-    *hash = train_hash_word(*hash, (uint64_t)info.st_mtim.tv_sec);
-    *hash = train_hash_word(*hash, (uint64_t)info.st_mtim.tv_nsec);
+    *hash = circe__hash_word(*hash, (uint64_t)info.st_size);
+    *hash = circe__hash_word(*hash, (uint64_t)info.st_mtim.tv_sec);
+    *hash = circe__hash_word(*hash, (uint64_t)info.st_mtim.tv_nsec);
     return CIRCE_OK;
 }
 
 /* What the pictures are made from. */
 static circe_status mark(const paper_model *model, uint64_t *hash) {
     if (model->word == MODEL_DSPRITES) return hash_file(model->file, hash);
-    *hash = train_hash_word(*hash, (uint64_t)model->size);
-    *hash = train_hash_word(*hash, (uint64_t)model->identities);
+    *hash = circe__hash_word(*hash, (uint64_t)model->size);
+    *hash = circe__hash_word(*hash, (uint64_t)model->identities);
     if (model->folder == NULL) {
         *hash = hash_text(*hash, circe_version());
         return CIRCE_OK;

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/small.h"
+#include "core/hash.h"
 #include "mpi/ranks.h"
 #include "sweep/sweep_parts.h"
 
@@ -95,7 +96,7 @@ static uint64_t hash_file(const char *path) {
     uint64_t hash = 1;
     FILE *in = path[0] != '\0' ? fopen(path, "rb") : NULL;
     if (in == NULL) return 0;
-    for (size_t bytes; (bytes = fread(block, 1, sizeof block, in)) > 0;) hash = ranks_hash(hash, block, bytes);
+    for (size_t bytes; (bytes = fread(block, 1, sizeof block, in)) > 0;) hash = circe__hash_bytes(hash, block, bytes);
     fclose(in);
     return hash;
 }

@@ -7,14 +7,8 @@
 
 #include <stdatomic.h>
 
-#include "files/checksum.h"
+#include "core/hash.h"
 #include "train/parallel.h"
-
-uint64_t train_hash_word(uint64_t hash, uint64_t word) { return circe__hash_word(hash, word); }
-
-uint64_t train_hash_bytes(uint64_t hash, const void *data, size_t bytes) {
-    return circe__hash_bytes(hash, data, bytes);
-}
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
@@ -27,17 +21,18 @@ typedef struct hashing {
 /* A matrix that no regulariser asks for may have no rows. */
 static uint64_t hash_row(uint64_t hash, const circe_mat *m, int64_t i) {
     size_t size = circe_dtype_size(m->dtype);
-    if (m->cols < 1 || i >= m->rows) return train_hash_word(hash, 0);
-    return train_hash_bytes(hash, (const char *)m->data + (size_t)(i * m->ld) * size, (size_t)m->cols * size);
+    if (m->cols < 1 || i >= m->rows) return circe__hash_word(hash, 0);
+    return circe__hash_bytes(hash, (const char *)m->data + (size_t)(i * m->ld) * size, (size_t)m->cols * size);
 }
 
 static uint64_t hash_point(const train_data *data, int64_t i, int64_t place) {
     const train_source *s = &data->features;
-    uint64_t hash = train_hash_word(1, (uint64_t)place);
-    hash = train_hash_word(hash, (uint64_t)(s->shift != NULL ? s->shift[i] : 0));
-    hash = train_hash_bytes(hash, train_source_row_start(s, train_source_row(s, i)), (size_t)train_source_row_bytes(s));
+    uint64_t hash = circe__hash_word(1, (uint64_t)place);
+    hash = circe__hash_word(hash, (uint64_t)(s->shift != NULL ? s->shift[i] : 0));
+    hash =
+        circe__hash_bytes(hash, train_source_row_start(s, train_source_row(s, i)), (size_t)train_source_row_bytes(s));
     hash = hash_row(hash_row(hash_row(hash, &data->target, i), &data->y, i), &data->z, i);
-    return data->weight == NULL ? hash : train_hash_bytes(hash, &data->weight[i], sizeof *data->weight);
+    return data->weight == NULL ? hash : circe__hash_bytes(hash, &data->weight[i], sizeof *data->weight);
 }
 
 static void hash_part(void *user, int64_t part, int64_t first, int64_t n) {
@@ -51,8 +46,8 @@ static void hash_part(void *user, int64_t part, int64_t first, int64_t n) {
 uint64_t train_hash_form(const train_source *s, int64_t n) {
     const int64_t whole[] = {(int64_t)s->element, n, s->channels, s->height, s->width, s->repeat};
     const float real[] = {s->scale, s->offset, s->background};
-    uint64_t hash = train_hash_bytes(2, whole, sizeof whole);
-    return s->element != TRAIN_FLOATS ? hash + train_hash_bytes(3, real, sizeof real) : hash;
+    uint64_t hash = circe__hash_bytes(2, whole, sizeof whole);
+    return s->element != TRAIN_FLOATS ? hash + circe__hash_bytes(3, real, sizeof real) : hash;
 }
 
 uint64_t train_hash_points(const circe_context *context, const train_data *data, int64_t first) {

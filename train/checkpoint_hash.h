@@ -3,10 +3,6 @@
 
 #include "train/trainer.h"
 
-/* Continues `hash` with a word, or with these bytes and their number. */
-uint64_t train_hash_word(uint64_t hash, uint64_t word);
-uint64_t train_hash_bytes(uint64_t hash, const void *data, size_t bytes);
-
 /* The hash of everything that a run sees of n points is the sum of two: one of how pixels are shown, and one of the
  * points. The latter covers what each point shows, its shift, target, y and z, and its position, where the data begin
  * at `first`. It is the same for any number of threads, and can be summed over parts of the points. */
