@@ -139,9 +139,9 @@ static circe_status write_file(circe_context *context, const train_model *model,
     snprintf(version, sizeof version, "%d", train_model_has_images(model) ? 4 : 3);
     if (architecture == NULL || columns == NULL || statistics == NULL || tensors == NULL)
         status = circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot write %s", path);
-    if (status == CIRCE_OK) status = train_network_tensors(network, model->params, "", tensors);
+    if (status == CIRCE_OK) status = train_network_tensors(network, model->params, tensors);
     if (status == CIRCE_OK && n > n_params)
-        status = train_network_buffer_tensors(network, model->buffers, "", tensors + n_params);
+        status = train_network_buffer_tensors(network, model->buffers, tensors + n_params);
     if (status == CIRCE_OK) {
         const circe_metadata metadata[] = {{"format", FORMAT_NAME},
                                            {"format_version", version},
@@ -435,7 +435,7 @@ static circe_status read_buffers(const reader *r, const train_network *network, 
     circe_status status = make_numbers(r, n, &model->buffers);
     if (status != CIRCE_OK) return status;
     model->n_buffers = n;
-    status = damaged_by(r, train_network_read_buffers(network, r->file, "", model->buffers));
+    status = damaged_by(r, train_network_read_buffers(network, r->file, model->buffers));
     return status == CIRCE_OK ? check_finite(r, model->buffers, n) : status;
 }
 
@@ -444,7 +444,7 @@ static circe_status read_params(const reader *r, const train_network *network, t
     circe_status status = make_numbers(r, n, &model->params);
     if (status != CIRCE_OK) return status;
     model->n_params = n;
-    status = damaged_by(r, train_network_read_tensors(network, r->file, "", model->params));
+    status = damaged_by(r, train_network_read_tensors(network, r->file, model->params));
     if (status == CIRCE_OK) status = check_finite(r, model->params, n);
     if (status == CIRCE_OK) status = read_buffers(r, network, model);
     if (status != CIRCE_OK) return status;

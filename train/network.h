@@ -70,21 +70,17 @@ float *train_network_buffers(train_network *network);
 void train_network_set_training(train_network *network, bool training);
 
 /* Named tensors of the parameters, in host memory and PyTorch's naming ("0.weight" (out, in), "0.bias" (out)); for
- * model files and checkpoints. `flat` holds n_params numbers that live as long as the tensors are used; the names
+ * model files. `flat` holds n_params numbers that live as long as the tensors are used; the names
  * belong to the network. */
 int64_t train_network_n_tensors(const train_network *network);
-circe_status train_network_tensors(const train_network *network, const float *flat, const char *prefix,
-                                   circe_tensor *tensors);
+circe_status train_network_tensors(const train_network *network, const float *flat, circe_tensor *tensors);
 /* Fills `flat` from a file; refuses missing or misshaped tensors, naming them. */
-circe_status train_network_read_tensors(const train_network *network, const circe_tensor_file *file, const char *prefix,
-                                        float *flat);
+circe_status train_network_read_tensors(const train_network *network, const circe_tensor_file *file, float *flat);
 /* The same for the buffers ("bn1.running_mean"); with PyTorch's "num_batches_tracked", which is written as 0 and not
  * asked for. */
 int64_t train_network_n_buffer_tensors(const train_network *network);
-circe_status train_network_buffer_tensors(const train_network *network, const float *flat, const char *prefix,
-                                          circe_tensor *tensors);
-circe_status train_network_read_buffers(const train_network *network, const circe_tensor_file *file, const char *prefix,
-                                        float *flat);
+circe_status train_network_buffer_tensors(const train_network *network, const float *flat, circe_tensor *tensors);
+circe_status train_network_read_buffers(const train_network *network, const circe_tensor_file *file, float *flat);
 /* Pretrained weights for everything before the first dense layer, parameters and buffers, from a .safetensors file in
  * PyTorch's naming (torchvision's for "resnet18"); the head stays as it is, and what else the file contains is passed
  * over. Refuses a file in which a tensor is missing or misshaped, naming it. */

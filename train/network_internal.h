@@ -43,13 +43,6 @@ typedef struct train_states {
     train_kept *of;
 } train_states;
 
-/* Names of the tensors under one prefix: parameters, then buffers. */
-typedef struct train_names {
-    char *prefix;
-    char **names; /* (n_tensors + n_buffer_tensors) */
-    struct train_names *next;
-} train_names;
-
 struct train_network {
     train_device *device;
     train_shape input;
@@ -61,7 +54,7 @@ struct train_network {
     int64_t *readers;            /* (n_layers): how many layers read it */
     bool *learns;                /* (n_layers): it or something that it reads has parameters */
     bool *kept;                  /* (n_layers): its output is asked for, so that nothing may be merged into it */
-    train_names **names; /* behind a pointer: they are made when they are asked for, of a network that is const */
+    char ***names; /* (n_tensors + n_buffer_tensors); made when they are asked for, of a network that is const */
 
     /* In the device's memory. */
     float *params, *grads; /* (n_params) */
@@ -119,4 +112,4 @@ void train_states_free(train_network *network);
 circe_status train_segments_forward(train_network *network, int64_t rows, const float *in);
 circe_status train_segments_backward(train_network *network, int64_t rows, const float *in);
 
-void train_names_free(train_names *names, int64_t n_tensors);
+void train_names_free(char **names, int64_t n);

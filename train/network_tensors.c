@@ -40,62 +40,45 @@ int64_t train_network_n_buffer_tensors(const train_network *network) {
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-void train_names_free(train_names *names, int64_t n_tensors) {
-    while (names != NULL) {
-        train_names *next = names->next;
-        for (int64_t k = 0; names->names != NULL && k < n_tensors; k++) free(names->names[k]);
-        free(names->names);
-        free(names->prefix);
-        free(names);
-        names = next;
-    }
+void train_names_free(char **names, int64_t n) {
+    for (int64_t k = 0; names != NULL && k < n; k++) free(names[k]);
+    free(names);
 }
 
 /* false: no memory. */
-static bool add_name(train_names *names, int64_t *at, const char *layer, const char *tensor) {
-    size_t bytes = strlen(names->prefix) + strlen(layer) + strlen(tensor) + 2;
-    char *name = malloc(bytes);
-    if (name == NULL) return false;
-    snprintf(name, bytes, "%s%s.%s", names->prefix, layer, tensor);
-    names->names[(*at)++] = name;
+static bool add_names(char **names, int64_t *at, const char *layer, const train_layer_tensor *tensors, int n) {
+    for (int t = 0; t < n; t++)
+        if (asprintf(&names[(*at)++], "%s.%s", layer, tensors[t].name) < 0) {
+            names[*at - 1] = NULL;
+            return false;
+        }
     return true;
 }
 
-static bool fill_names(const train_network *network, const char *prefix, int64_t n, train_names *names) {
+static bool fill_names(const train_network *network, char **names) {
     train_layer_tensor tensors[TRAIN_MAX_LAYER_TENSORS];
+    const train_layer_tensor counter = {.name = COUNTER};
     int64_t at = 0;
-    names->prefix = strdup(prefix);
-    names->names = calloc((size_t)n + 1, sizeof *names->names);
-    bool complete = names->prefix != NULL && names->names != NULL;
-    for (int64_t l = 0; l < network->n_layers; l++) {
-        const train_layer *layer = &network->layers[l];
-        int own = params_of(layer, tensors);
-        for (int t = 0; complete && t < own; t++) complete = add_name(names, &at, layer->name, tensors[t].name);
-    }
-    for (int64_t l = 0; l < network->n_layers; l++) {
-        const train_layer *layer = &network->layers[l];
-        int own = buffers_of(layer, tensors);
-        for (int t = 0; complete && t < own; t++) complete = add_name(names, &at, layer->name, tensors[t].name);
-        if (complete && own > 0) complete = add_name(names, &at, layer->name, COUNTER);
+    bool complete = true;
+    for (int64_t l = 0; complete && l < network->n_layers; l++)
+        complete = add_names(names, &at, network->layers[l].name, tensors, params_of(&network->layers[l], tensors));
+    for (int64_t l = 0; complete && l < network->n_layers; l++) {
+        int own = buffers_of(&network->layers[l], tensors);
+        complete = add_names(names, &at, network->layers[l].name, tensors, own) &&
+                   (own == 0 || add_names(names, &at, network->layers[l].name, &counter, 1));
     }
     return complete;
 }
 
-/* The names under this prefix, created at their first use: a checkpoint has parameters and moments under one prefix
- * each. NULL: no memory. */
-static char **names_of(const train_network *network, const char *prefix) {
+/* Parameters, then buffers; made at their first use. NULL: no memory. */
+static char **names_of(const train_network *network) {
     int64_t n = train_network_n_tensors(network) + train_network_n_buffer_tensors(network);
-    for (train_names *known = *network->names; known != NULL; known = known->next)
-        if (strcmp(known->prefix, prefix) == 0) return known->names;
-    train_names *made = calloc(1, sizeof *made);
-    if (made == NULL) return NULL;
-    if (!fill_names(network, prefix, n, made)) {
-        train_names_free(made, n);
-        return NULL;
-    }
-    made->next = *network->names;
-    *network->names = made;
-    return made->names;
+    char ***names = network->names;
+    if (*names != NULL) return *names;
+    *names = calloc((size_t)n + 1, sizeof **names);
+    if (*names == NULL || fill_names(network, *names)) return *names;
+    train_names_free(*names, n);
+    return *names = NULL;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -110,11 +93,10 @@ static circe_tensor make_tensor(const train_layer_tensor *part, const char *name
     return made;
 }
 
-circe_status train_network_tensors(const train_network *network, const float *flat, const char *prefix,
-                                   circe_tensor *tensors) {
+circe_status train_network_tensors(const train_network *network, const float *flat, circe_tensor *tensors) {
     train_layer_tensor parts[TRAIN_MAX_LAYER_TENSORS];
     int64_t at = 0;
-    char **names = names_of(network, prefix);
+    char **names = names_of(network);
     if (names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the names of a network's tensors");
     for (int64_t l = 0; l < network->n_layers; l++) {
         const train_layer *layer = &network->layers[l];
@@ -124,10 +106,9 @@ circe_status train_network_tensors(const train_network *network, const float *fl
     return CIRCE_OK;
 }
 
-circe_status train_network_buffer_tensors(const train_network *network, const float *flat, const char *prefix,
-                                          circe_tensor *tensors) {
+circe_status train_network_buffer_tensors(const train_network *network, const float *flat, circe_tensor *tensors) {
     train_layer_tensor parts[TRAIN_MAX_LAYER_TENSORS];
-    char **names = names_of(network, prefix);
+    char **names = names_of(network);
     if (names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the names of a network's tensors");
     names += train_network_n_tensors(network);
     for (int64_t l = 0; l < network->n_layers; l++) {
@@ -221,40 +202,38 @@ static circe_status read_tensors(const circe_tensor_file *file, const circe_tens
 }
 
 /* wanted (n_tensors + n_buffer_tensors) := those of params, then those of buffers; NULL: not these. *n := how many. */
-static circe_status list_tensors(const train_network *network, const char *prefix, const float *params,
-                                 const float *buffers, circe_tensor **wanted, int64_t *n) {
+static circe_status list_tensors(const train_network *network, const float *params, const float *buffers,
+                                 circe_tensor **wanted, int64_t *n) {
     circe_status status = CIRCE_OK;
     int64_t of_params = train_network_n_tensors(network), of_buffers = train_network_n_buffer_tensors(network);
     *n = 0;
     *wanted = calloc((size_t)(of_params + of_buffers) + 1, sizeof **wanted);
     if (*wanted == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the list of a network's tensors");
     if (params != NULL) {
-        status = train_network_tensors(network, params, prefix, *wanted);
+        status = train_network_tensors(network, params, *wanted);
         *n += of_params;
     }
     if (buffers != NULL && status == CIRCE_OK) {
-        status = train_network_buffer_tensors(network, buffers, prefix, *wanted + *n);
+        status = train_network_buffer_tensors(network, buffers, *wanted + *n);
         *n += of_buffers;
     }
     return status;
 }
 
-static circe_status read_flat(const train_network *network, const circe_tensor_file *file, const char *prefix,
-                              float *params, float *buffers) {
+static circe_status read_flat(const train_network *network, const circe_tensor_file *file, float *params,
+                              float *buffers) {
     OWNED circe_tensor *wanted = NULL;
     int64_t n = 0;
-    circe_status status = list_tensors(network, prefix, params, buffers, &wanted, &n);
+    circe_status status = list_tensors(network, params, buffers, &wanted, &n);
     return status == CIRCE_OK ? read_tensors(file, wanted, n) : status;
 }
 
-circe_status train_network_read_tensors(const train_network *network, const circe_tensor_file *file, const char *prefix,
-                                        float *flat) {
-    return read_flat(network, file, prefix, flat, NULL);
+circe_status train_network_read_tensors(const train_network *network, const circe_tensor_file *file, float *flat) {
+    return read_flat(network, file, flat, NULL);
 }
 
-circe_status train_network_read_buffers(const train_network *network, const circe_tensor_file *file, const char *prefix,
-                                        float *flat) {
-    return read_flat(network, file, prefix, NULL, flat);
+circe_status train_network_read_buffers(const train_network *network, const circe_tensor_file *file, float *flat) {
+    return read_flat(network, file, NULL, flat);
 }
 
 /* ---- weights of others ------------------------------------------------------------------------------------------- */
@@ -274,7 +253,7 @@ static circe_status read_body(const train_network *network, const circe_tensor_f
                               float *buffers) {
     OWNED circe_tensor *wanted = NULL;
     int64_t n = 0;
-    circe_status status = list_tensors(network, "", params, buffers, &wanted, &n);
+    circe_status status = list_tensors(network, params, buffers, &wanted, &n);
     if (status == CIRCE_OK) {
         n = keep_body(network, wanted, n, params, end);
         status = read_tensors(file, wanted, n);

@@ -151,7 +151,7 @@ static void dsprites_network(void **state) {
     assert_int_equal(train_network_n_tensors(network), 12);
     assert_int_equal(train_network_n_buffer_tensors(network), 0);
     assert_int_equal(train_network_n_params(network), 16 * 10 + 32 * 145 + 64 * 289 + 128 * 257 + 64 * 129 + 65);
-    train_ok(train_network_tensors(network, train_network_params(network), "", tensors));
+    train_ok(train_network_tensors(network, train_network_params(network), tensors));
     for (int64_t k = 0; k < 12; k++) assert_string_equal(tensors[k].name, names[k]);
     assert_true(tensors[2].n_dims == 4 && tensors[2].shape[0] == 32 && tensors[2].shape[1] == 16 &&
                 tensors[2].shape[2] == 3 && tensors[2].shape[3] == 3);
@@ -168,8 +168,8 @@ enum { MOST_TENSORS = 200 };
 static int64_t list_tensors(train_network *network, circe_tensor *tensors) {
     int64_t n = train_network_n_tensors(network), m = train_network_n_buffer_tensors(network);
     assert_true(n + m <= MOST_TENSORS);
-    train_ok(train_network_tensors(network, train_network_params(network), "", tensors));
-    train_ok(train_network_buffer_tensors(network, train_network_buffers(network), "", tensors + n));
+    train_ok(train_network_tensors(network, train_network_params(network), tensors));
+    train_ok(train_network_buffer_tensors(network, train_network_buffers(network), tensors + n));
     return n + m;
 }
 
@@ -213,8 +213,8 @@ static void resnet_tensors(void **state) {
     size_t buffer_bytes = (size_t)train_network_n_buffers(network) * sizeof(float);
     float *params = test_memory(bytes), *buffers = test_memory(buffer_bytes);
     circe_tensor_file *file = open_tensors(device->context, path);
-    train_ok(train_network_read_tensors(network, file, "", params));
-    train_ok(train_network_read_buffers(network, file, "", buffers));
+    train_ok(train_network_read_tensors(network, file, params));
+    train_ok(train_network_read_buffers(network, file, buffers));
     circe_tensor_file_close(file);
     assert_memory_equal(params, train_network_params(network), bytes);
     assert_memory_equal(buffers, train_network_buffers(network), buffer_bytes);

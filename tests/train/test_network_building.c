@@ -208,31 +208,26 @@ static void texts_refused(void **state) {
 
 /* ---- named tensors ---------------------------------------------------------------------------------------------- */
 
-/* Parameters and two more vectors of the same shape, as a checkpoint holds them: names under three prefixes at once. */
 static void tensors_round_trip(void **state) {
     (void)state;
-    static const char *const prefixes[] = {"", "m.", "v."};
     train_device *device = make_device(1);
     train_network *network = make_parsed(device, "8,5", TRAIN_RELU, 3, 2, 4);
     int64_t n = train_network_n_params(network), n_tensors = train_network_n_tensors(network);
     assert_int_equal(n_tensors, 6);
-    circe_tensor tensors[18];
-    float *flat[3] = {train_network_params(network), normals(1, n), normals(2, n)};
-    for (int k = 0; k < 3; k++) train_ok(train_network_tensors(network, flat[k], prefixes[k], tensors + 6 * k));
+    circe_tensor tensors[6];
+    float *flat = train_network_params(network);
+    train_ok(train_network_tensors(network, flat, tensors));
     assert_string_equal(tensors[0].name, "0.weight");
     assert_string_equal(tensors[5].name, "4.bias");
-    assert_string_equal(tensors[8].name, "m.2.weight");
     assert_true(tensors[2].n_dims == 2 && tensors[2].shape[0] == 5 && tensors[2].shape[1] == 8);
     assert_true(tensors[3].n_dims == 1 && tensors[3].shape[0] == 5);
-    assert_true(tensors[2].data == flat[0] + 32 && tensors[3].data == flat[0] + 72);
+    assert_true(tensors[2].data == flat + 32 && tensors[3].data == flat + 72);
     const char *path = test_path("network.safetensors");
-    assert_ok(circe_tensor_file_write(device->context, path, tensors, 18, NULL, 0));
+    assert_ok(circe_tensor_file_write(device->context, path, tensors, 6, NULL, 0));
     circe_tensor_file *file = open_tensors(device->context, path);
     float *read = test_memory((size_t)n * sizeof *read);
-    for (int k = 0; k < 3; k++) {
-        train_ok(train_network_read_tensors(network, file, prefixes[k], read));
-        assert_memory_equal(read, flat[k], (size_t)n * sizeof *read);
-    }
+    train_ok(train_network_read_tensors(network, file, read));
+    assert_memory_equal(read, flat, (size_t)n * sizeof *read);
     circe_tensor_file_close(file);
 }
 
@@ -243,16 +238,15 @@ static void tensors_refused(void **state) {
     train_network *wider = make_parsed(device, "8,6", TRAIN_RELU, 3, 2, 4);
     train_network *deeper = make_parsed(device, "8,5,2", TRAIN_RELU, 3, 2, 4);
     circe_tensor tensors[6];
-    train_ok(train_network_tensors(network, train_network_params(network), "", tensors));
+    train_ok(train_network_tensors(network, train_network_params(network), tensors));
     const char *path = test_path("network.safetensors");
     assert_ok(circe_tensor_file_write(device->context, path, tensors, 6, NULL, 0));
     circe_tensor_file *file = open_tensors(device->context, path);
     float flat[200], *kept = normals(3, 200);
     memcpy(flat, kept, sizeof flat);
-    train_refused(train_network_read_tensors(wider, file, "", flat), CIRCE_ERR_SHAPE,
+    train_refused(train_network_read_tensors(wider, file, flat), CIRCE_ERR_SHAPE,
                   "tensor '2.weight' has the shape (5, 8) in the file, but this network needs (6, 8)");
-    train_refused(train_network_read_tensors(deeper, file, "", flat), CIRCE_ERR_FORMAT, "no tensor '6.weight'");
-    train_refused(train_network_read_tensors(network, file, "m.", flat), CIRCE_ERR_FORMAT, "no tensor 'm.0.weight'");
+    train_refused(train_network_read_tensors(deeper, file, flat), CIRCE_ERR_FORMAT, "no tensor '6.weight'");
     assert_memory_equal(flat, kept, sizeof flat);
     circe_tensor_file_close(file);
 }
@@ -272,7 +266,7 @@ static void tensors_of_others(void **state) {
     const char *path = test_path("other.safetensors");
     assert_ok(circe_tensor_file_write(device->context, path, tensors, 2, NULL, 0));
     circe_tensor_file *file = open_tensors(device->context, path);
-    train_ok(train_network_read_tensors(network, file, "", flat));
+    train_ok(train_network_read_tensors(network, file, flat));
     circe_tensor_file_close(file);
     for (int i = 0; i < 4; i++) assert_true(flat[i] == (float)weight[i]);
     assert_true(flat[4] == 7.0f && flat[5] == 8.0f);
@@ -281,7 +275,7 @@ static void tensors_of_others(void **state) {
     tensors[0].shape[0] = 4;
     assert_ok(circe_tensor_file_write(device->context, path, tensors, 2, NULL, 0));
     file = open_tensors(device->context, path);
-    train_refused(train_network_read_tensors(network, file, "", flat), CIRCE_ERR_SHAPE,
+    train_refused(train_network_read_tensors(network, file, flat), CIRCE_ERR_SHAPE,
                   "'0.weight' has the shape (4) in the file, but this network needs (2, 2)");
     circe_tensor_file_close(file);
 
@@ -292,8 +286,7 @@ static void tensors_of_others(void **state) {
     snprintf(tensors[1].dtype, sizeof tensors[1].dtype, "I32");
     assert_ok(circe_tensor_file_write(device->context, path, tensors, 2, NULL, 0));
     file = open_tensors(device->context, path);
-    train_refused(train_network_read_tensors(network, file, "", flat), CIRCE_ERR_FORMAT,
-                  "tensor '0.bias' has dtype I32");
+    train_refused(train_network_read_tensors(network, file, flat), CIRCE_ERR_FORMAT, "tensor '0.bias' has dtype I32");
     circe_tensor_file_close(file);
 }
 

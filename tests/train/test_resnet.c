@@ -79,8 +79,8 @@ static bool open_reference(const char *net, train_shape input, int64_t outputs, 
     assert_done(train_network_parse(net, TRAIN_RELU, outputs, &specs, &n));
     assert_done(train_network_create(p->device, input, specs, n, p->rows, &p->network));
     free(specs);
-    assert_done(train_network_read_tensors(p->network, p->file, "", train_network_params(p->network)));
-    assert_done(train_network_read_buffers(p->network, p->file, "", train_network_buffers(p->network)));
+    assert_done(train_network_read_tensors(p->network, p->file, train_network_params(p->network)));
+    assert_done(train_network_read_buffers(p->network, p->file, train_network_buffers(p->network)));
     return true;
 }
 
@@ -98,9 +98,9 @@ static void check(const char *net, train_shape input, int64_t outputs) {
     memcpy(train_network_output_grad(p.network), grad, (size_t)count * sizeof *grad);
     assert_done(train_network_backward(p.network, p.rows, p.in));
     assert_true(train_network_n_tensors(p.network) <= 200 && train_network_n_buffer_tensors(p.network) <= 200);
-    assert_done(train_network_tensors(p.network, train_network_grads(p.network), "", tensors));
+    assert_done(train_network_tensors(p.network, train_network_grads(p.network), tensors));
     compare_tensors(&p, tensors, train_network_n_tensors(p.network), "grad.", GRADIENTS);
-    assert_done(train_network_buffer_tensors(p.network, train_network_buffers(p.network), "", tensors));
+    assert_done(train_network_buffer_tensors(p.network, train_network_buffers(p.network), tensors));
     compare_tensors(&p, tensors, train_network_n_buffer_tensors(p.network), "after.", VALUES);
     circe_tensor_file_close(p.file);
     train_network_destroy(p.network);
