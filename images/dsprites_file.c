@@ -10,6 +10,7 @@
 #include "circe/status.h"
 #include "files/mapped.h"
 #include "images/dsprites.h"
+#include "images/stack_parts.h"
 #include "io/arrays.h"
 
 enum { PIXELS = DSPRITES_SIDE * DSPRITES_SIDE, BLOCK = 64 }; /* pictures at a time: 256 kB, which a cache holds */
@@ -41,20 +42,6 @@ static circe_status refuse_pixel(const char *name, int64_t image, const uint8_t 
                       pixels[at], (long long)image, at / DSPRITES_SIDE, at % DSPRITES_SIDE);
 }
 
-/* bits (512) := one picture; false: a pixel is neither 0 nor 1. Eight pixels are one number, byte i of which must
- * become bit 7 - i: multiplied by the sum of 2^(63 - 9 i), they meet in its highest byte, and no two products fall on
- * the same bit. */
-static bool pack(const uint8_t *pixels, uint8_t *bits) {
-    uint64_t seen = 0;
-    for (int i = 0; i < DSPRITES_BYTES; i++) {
-        uint64_t eight;
-        memcpy(&eight, pixels + 8 * (size_t)i, sizeof eight);
-        seen |= eight;
-        bits[i] = (uint8_t)(eight * UINT64_C(0x8040201008040201) >> 56);
-    }
-    return (seen & ~UINT64_C(0x0101010101010101)) == 0;
-}
-
 static circe_status read_images(io_member *member, const char *name, int64_t images, uint8_t *bits) {
     circe_status status = CIRCE_OK;
     OWNED uint8_t *pixels = malloc((size_t)BLOCK * PIXELS);
@@ -63,7 +50,9 @@ static circe_status read_images(io_member *member, const char *name, int64_t ima
         int64_t n = images - first < BLOCK ? images - first : BLOCK;
         status = io_member_read(member, pixels, (uint64_t)(n * PIXELS));
         for (int64_t i = 0; i < n && status == CIRCE_OK; i++)
-            if (!pack(pixels + i * PIXELS, bits + (first + i) * DSPRITES_BYTES))
+            if (image_is_binary(pixels + i * PIXELS, PIXELS))
+                image_pack(pixels + i * PIXELS, PIXELS, bits + (first + i) * DSPRITES_BYTES);
+            else
                 status = refuse_pixel(name, first + i, pixels + i * PIXELS);
     }
     return status == CIRCE_OK ? io_member_end(member) : status;

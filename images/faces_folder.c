@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/owned.h"
 #include "circe/status.h"
 #include "images/pgm.h"
@@ -59,18 +60,8 @@ static bool every_picture(const writing *w, int64_t identity, visit_fn visit) {
 static circe_status write_file(const char *path, const void *data, size_t bytes) {
     int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor < 0) return refuse(path);
-    for (const char *at = data; bytes > 0;) {
-        ssize_t written = write(descriptor, at, bytes);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) {
-            circe_status status = refuse(path);
-            close(descriptor);
-            return status;
-        }
-        at += written;
-        bytes -= (size_t)written;
-    }
-    return close(descriptor) == 0 ? CIRCE_OK : refuse(path);
+    circe_status status = file_write_all(descriptor, data, bytes) ? CIRCE_OK : refuse(path);
+    return close(descriptor) == 0 || status != CIRCE_OK ? status : refuse(path);
 }
 
 static circe_status take(void *user, int64_t identity, int pose, int light, const uint8_t *pixels) {

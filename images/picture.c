@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "circe/status.h"
 #include "files/mapped.h"
 #include "images/pgm.h"
@@ -63,9 +62,4 @@ void image_picture_grey(image_picture *picture) {
         picture->pixels[i] = (uint8_t)((299 * rgb[0] + 587 * rgb[1] + 114 * rgb[2] + 500) / 1000);
     }
     picture->channels = 1;
-}
-
-circe_status image_write_bytes(const char *path, const void *data, size_t bytes) {
-    circe_status status = file_write_text(path, data, bytes);
-    return status == CIRCE_OK ? CIRCE_OK : circe_fail(status, "%s", circe_last_error());
 }

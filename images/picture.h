@@ -27,9 +27,6 @@ circe_status image_picture_parse(const void *data, size_t bytes, const char *nam
 /* Colour to grey in place, by the luma of ITU-R BT.601. */
 void image_picture_grey(image_picture *picture);
 
-/* The bytes of a file, whole or not at all: written beside, synced, renamed. */
-circe_status image_write_bytes(const char *path, const void *data, size_t bytes);
-
 /* Grey files become grey pictures, all others colour. Pixels are taken as they are stored; the orientation that a
  * camera noted (EXIF) is ignored. */
 circe_status jpeg_file_parse(const void *data, size_t bytes, const char *name, image_picture *out);

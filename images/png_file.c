@@ -5,6 +5,7 @@
 
 #include <png.h>
 
+#include "base/file.h"
 #include "base/owned.h"
 #include "circe/status.h"
 
@@ -41,5 +42,5 @@ circe_status png_file_write(const char *path, const image_picture *picture) {
     circe_status status = CIRCE_OK;
     if (!png_image_write_to_memory(&image, data, &bytes, 0, picture->pixels, 0, NULL))
         status = refuse(&image, path, "cannot be made");
-    return status == CIRCE_OK ? image_write_bytes(path, data, bytes) : status;
+    return status == CIRCE_OK ? file_write_text(path, data, bytes) : status;
 }

@@ -128,7 +128,7 @@ static circe_status check_array(array_reader *r) {
 
 /* Eight pixels are one number, byte i of which must become bit 7 - i: multiplied by the sum of 2^(63 - 9 i), they meet
  * in its highest byte, and no two products fall on the same bit. */
-static void pack(const uint8_t *pixels, int64_t n, uint8_t *bits) {
+void image_pack(const uint8_t *pixels, int64_t n, uint8_t *bits) {
     int64_t i = 0;
     for (; i + 8 <= n; i += 8) {
         uint64_t eight;
@@ -139,13 +139,13 @@ static void pack(const uint8_t *pixels, int64_t n, uint8_t *bits) {
     for (; i < n; i++) bits[i / 8] = (uint8_t)(bits[i / 8] | pixels[i] << (7 - i % 8));
 }
 
-static uint8_t bit_of(const uint8_t *bits, int64_t i) { return bits[i / 8] >> (7 - i % 8) & 1; }
-
-static bool is_binary(const uint8_t *pixels, int64_t n) {
+bool image_is_binary(const uint8_t *pixels, int64_t n) {
     uint8_t seen = 0;
     for (int64_t i = 0; i < n; i++) seen |= pixels[i];
     return seen <= 1;
 }
+
+static uint8_t bit_of(const uint8_t *bits, int64_t i) { return bits[i / 8] >> (7 - i % 8) & 1; }
 
 /* The numbers were no bits after all. */
 static circe_status become_bytes(circe_context *context, array_reader *r) {
@@ -182,7 +182,7 @@ static circe_status put_bytes(circe_context *context, array_reader *r, const uin
     image_stack *s = r->stack;
     circe_status status = CIRCE_OK;
     to_planes(r, pixels, r->planes);
-    if (s->element == TRAIN_BITS && !is_binary(r->planes, r->numbers)) {
+    if (s->element == TRAIN_BITS && !image_is_binary(r->planes, r->numbers)) {
         uint8_t most = 0;
         for (int64_t k = 0; k < r->numbers; k++) most = r->planes[k] > most ? r->planes[k] : most;
         if (r->options->white == 1)
@@ -193,7 +193,7 @@ static circe_status put_bytes(circe_context *context, array_reader *r, const uin
     if (status != CIRCE_OK) return status;
     uint8_t *row = (uint8_t *)s->pixels + r->done * s->stride;
     if (s->element == TRAIN_BITS)
-        pack(r->planes, r->numbers, row);
+        image_pack(r->planes, r->numbers, row);
     else
         memcpy(row, r->planes, (size_t)r->numbers);
     return CIRCE_OK;

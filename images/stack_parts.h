@@ -12,6 +12,10 @@ circe_status image_stack_allocate(const circe_context *context, image_stack *sta
  * coloured one needs a stack of three. */
 circe_status image_stack_place(image_stack *stack, int64_t i, const image_picture *picture);
 
+/* bits := one bit a pixel (0 or 1), the first in the most significant of a byte; and whether all are 0 or 1. */
+void image_pack(const uint8_t *pixels, int64_t n, uint8_t *bits);
+bool image_is_binary(const uint8_t *pixels, int64_t n);
+
 /* Does item i of the whole. */
 typedef circe_status (*image_item_fn)(void *user, int64_t i);
 

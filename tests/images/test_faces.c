@@ -8,6 +8,7 @@
 #include <turbojpeg.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "circe/status.h"
 #include "images/pgm.h"
 #include "images/picture.h"
@@ -36,7 +37,7 @@ static circe_status pgm_write(const char *path, const image_picture *picture) {
     void *data = NULL;
     size_t bytes = 0;
     circe_status status = pgm_format(picture, path, &data, &bytes);
-    if (status == CIRCE_OK) status = image_write_bytes(path, data, bytes);
+    if (status == CIRCE_OK) status = file_write_text(path, data, bytes);
     free(data);
     return status;
 }
