@@ -210,9 +210,8 @@ typedef struct rendering {
     uint8_t *bits;
 } rendering;
 
-static void render_part(void *user, int64_t part, int64_t first, int64_t n) {
+static void render_part(void *user, int64_t first, int64_t n) {
     const rendering *r = user;
-    (void)part;
     for (int64_t i = first; i < first + n; i++) {
         dsprites_latents latents = dsprites_latents_of(r->images[i]);
         render(r->sprites, &latents, r->bits + i * DSPRITES_BYTES);
@@ -227,7 +226,7 @@ circe_status dsprites_render_some(circe_context *context, const int32_t *images,
             return circe_fail(CIRCE_ERR_ARGUMENT, "there is no picture %d in dSprites; its pictures are 0 to %d",
                               (int)images[i], DSPRITES_IMAGES - 1);
     make_sprites(sprites);
-    train_parallel(context, train_parts(context, n, 1), n, render_part, &r);
+    train_ranges(context, n, 1, render_part, &r);
     return CIRCE_OK;
 }
 

@@ -138,9 +138,8 @@ typedef struct drawing {
     dsprites_part *part;
 } drawing;
 
-static void draw_some(void *user, int64_t part, int64_t first, int64_t n) {
+static void draw_some(void *user, int64_t first, int64_t n) {
     const drawing *d = user;
-    (void)part;
     for (int64_t i = first; i < first + n; i++) draw_point(d->options, d->order[i], d->ood, d->first + i, d->part);
 }
 
@@ -148,7 +147,7 @@ static void draw_some(void *user, int64_t part, int64_t first, int64_t n) {
 static void draw_points(const circe_context *context, const dsprites_task_options *o, const int64_t *order, int64_t n,
                         bool ood, int64_t first, dsprites_part *part) {
     drawing d = {.options = o, .order = order, .ood = ood, .first = first, .part = part};
-    train_parallel(context, train_parts(context, n, LEAST_POINTS), n, draw_some, &d);
+    train_ranges(context, n, LEAST_POINTS, draw_some, &d);
 }
 
 /* In domain and OOD from the same bases. */

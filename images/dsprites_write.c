@@ -74,9 +74,8 @@ typedef struct unpacking {
     uint8_t *rows;
 } unpacking;
 
-static void unpack_part(void *user, int64_t part, int64_t first, int64_t n) {
+static void unpack_part(void *user, int64_t first, int64_t n) {
     const unpacking *u = user;
-    (void)part;
     for (int64_t i = first; i < first + n; i++) unpack(u->bits + i * DSPRITES_BYTES, u->rows + i * PIXELS);
 }
 
@@ -86,7 +85,7 @@ static circe_status make_images(writer *w, int64_t first, uint8_t *rows) {
     circe_status status = dsprites_render_some(w->context, images, BLOCK, w->bits);
     if (status != CIRCE_OK) return status;
     unpacking u = {.bits = w->bits, .rows = rows};
-    train_parallel(w->context, train_parts(w->context, BLOCK, 1), BLOCK, unpack_part, &u);
+    train_ranges(w->context, BLOCK, 1, unpack_part, &u);
     return CIRCE_OK;
 }
 

@@ -35,10 +35,9 @@ static uint64_t hash_point(const train_data *data, int64_t i, int64_t place) {
     return data->weight == NULL ? hash : circe__hash_bytes(hash, &data->weight[i], sizeof *data->weight);
 }
 
-static void hash_part(void *user, int64_t part, int64_t first, int64_t n) {
+static void hash_part(void *user, int64_t first, int64_t n) {
     hashing *h = user;
     uint64_t sum = 0;
-    (void)part;
     for (int64_t i = first; i < first + n; i++) sum += hash_point(h->data, i, h->first + i);
     atomic_fetch_add(&h->sum, sum);
 }
@@ -53,6 +52,6 @@ uint64_t train_hash_form(const train_source *s, int64_t n) {
 uint64_t train_hash_points(const circe_context *context, const train_data *data, int64_t first) {
     enum { LEAST = 64 }; /* points that are worth a thread */
     hashing h = {.data = data, .first = first};
-    train_parallel(context, train_parts(context, data->features.n, LEAST), data->features.n, hash_part, &h);
+    train_ranges(context, data->features.n, LEAST, hash_part, &h);
     return h.sum;
 }

@@ -181,10 +181,9 @@ static double conditional_variance(const synthetic_model *model, uint64_t seed, 
     return equation_variance(b, INNER_DRAWS) + equation_variance_b(model->kind);
 }
 
-static void find_variances(void *user, int64_t which, int64_t first, int64_t n) {
+static void find_variances(void *user, int64_t first, int64_t n) {
     const loop *l = user;
     int64_t cols = l->sample->y.cols;
-    (void)which;
     for (int64_t i = first; i < first + n; i++)
         l->rows[i] = conditional_variance(l->model, l->seed, i, (const double *)l->sample->y.data + i * cols);
 }
@@ -202,7 +201,7 @@ circe_status synthetic_conditional_variance(const circe_context *context, const 
     double sum = 0.0;
     if (rows == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the variances of %lld rows", (long long)n);
     loop l = {.model = model, .seed = seed, .sample = sample, .rows = rows};
-    train_parallel(context, train_parts(context, n, 1), n, find_variances, &l);
+    train_ranges(context, n, 1, find_variances, &l);
     for (int64_t i = 0; i < n; i++) sum += rows[i];
     *variance = sum / (double)n;
     return CIRCE_OK;

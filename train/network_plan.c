@@ -80,7 +80,7 @@ static void make_segments(train_network *network) {
         int64_t least = LEAST_PRODUCTS / (segment->n_params + 1);
         segment->least_rows = least > LEAST_ROWS ? least : LEAST_ROWS;
         if (!segment->rowwise) continue;
-        int64_t parts = train_parts(network->device->context, network->max_batch, segment->least_rows);
+        int64_t parts = circe_context_parts(network->device->context, network->max_batch, segment->least_rows);
         if (parts > network->max_parts) network->max_parts = parts;
         for (int64_t l = segment->first; l < segment->end; l++)
             if (train_network_numbers(network, l) > network->widest)

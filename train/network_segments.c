@@ -43,7 +43,7 @@ static passage begin(train_network *network, int64_t s, int64_t rows, const floa
     const train_layer *layer = &network->layers[segment->first];
     passage p = {.network = network, .segment = segment, .parts = 1};
     p.in = source(network, segment->from, layer->reads_images, in);
-    if (segment->rowwise) p.parts = train_parts(network->device->context, rows, segment->least_rows);
+    if (segment->rowwise) p.parts = circe_context_parts(network->device->context, rows, segment->least_rows);
     if (segment->rowwise) return p;
     if (states != NULL) p.state = states->of[s].state;
     p.pass = (train_visit){.rows = rows,
@@ -202,21 +202,18 @@ static void backward_part(void *user, int64_t part, int64_t first, int64_t n) {
 }
 
 /* grads += those of the other parts, for parameters [first, first + n) of the segment. */
-static void reduce_part(void *user, int64_t part, int64_t first, int64_t n) {
+static void reduce_part(void *user, int64_t first, int64_t n) {
     const passage *p = user;
     train_device *device = p->network->device;
     int64_t at = p->segment->first_param + first;
-    (void)part;
     for (int64_t other = 1; other < p->parts; other++)
         device->ops->add(device, n, 1.0f, grads_of_part(p->network, other) + at, p->network->grads + at);
 }
 
 static void backward_rows(passage *p, int64_t rows) {
-    const circe_context *context = p->network->device->context;
     run(p, rows, backward_part);
     if (p->parts == 1) return;
-    train_parallel(context, train_parts(context, p->segment->n_params, LEAST_SUMS), p->segment->n_params, reduce_part,
-                   p);
+    train_ranges(p->network->device->context, p->segment->n_params, LEAST_SUMS, reduce_part, p);
     tell(p->network, p->segment->first_param, p->segment->n_params);
 }
 

@@ -207,12 +207,11 @@ typedef struct standardising {
     float *features;
 } standardising;
 
-static void standardise_part(void *user, int64_t part, int64_t first, int64_t n) {
+static void standardise_part(void *user, int64_t first, int64_t n) {
     const standardising *s = user;
     int64_t d_y = s->d_y, d_z = s->d_z, cols = 1 + d_y + d_z;
     const double *mean = s->scaler->mean, *deviation = s->scaler->deviation;
     const double *mean_z = mean + 1 + d_y, *deviation_z = deviation + 1 + d_y;
-    (void)part;
     for (int64_t i = first; i < first + n; i++) {
         const double *y = s->y + i * d_y, *z = s->z + i * d_z;
         float *row = s->features + i * cols;
@@ -232,7 +231,7 @@ circe_status synthetic_standardise(const circe_context *context, const synthetic
                           (long long)cols);
     standardising s = {
         .scaler = &scales->features, .d_y = d_y, .d_z = d_z, .a = a, .y = y, .z = z, .features = features};
-    train_parallel(context, train_parts(context, rows, ROWS_A_PART), rows, standardise_part, &s);
+    train_ranges(context, rows, ROWS_A_PART, standardise_part, &s);
     return CIRCE_OK;
 }
 

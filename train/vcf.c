@@ -60,9 +60,8 @@ typedef struct stretch {
     const block *to;
 } stretch;
 
-static void intervene_part(void *user, int64_t part, int64_t first, int64_t n) {
+static void intervene_part(void *user, int64_t first, int64_t n) {
     const stretch *s = user;
-    (void)part;
     for (int64_t i = first; i < first + n; i++) intervene(s->job, s->first + i, i, s->to);
 }
 
@@ -70,7 +69,7 @@ static void intervene_part(void *user, int64_t part, int64_t first, int64_t n) {
 static circe_status add_block(const job *j, int64_t first, int64_t n, synthetic_predict predict, void *user, block *b,
                               double *sum) {
     stretch s = {.job = j, .first = first, .to = b};
-    train_parallel(j->context, train_parts(j->context, n, 1), n, intervene_part, &s);
+    train_ranges(j->context, n, 1, intervene_part, &s);
     circe_status status = predict(user, n * j->draws, b->a, b->y, b->z, b->prediction);
     if (status != CIRCE_OK) return status;
     for (int64_t i = 0; i < n; i++) *sum += equation_variance(b->prediction + i * j->draws, j->draws);

@@ -235,12 +235,12 @@ static void parts_of_work(void **state) {
     (void)state;
     for (int threads = 1; threads <= 3; threads++) {
         circe_context *context = test_context(threads);
-        assert_int_equal(train_parts(context, 100, 1), threads);
-        assert_int_equal(train_parts(context, 100, 50), threads); /* worth three */
-        assert_int_equal(train_parts(context, 50, 50), threads);
-        assert_int_equal(train_parts(context, 40, 50), threads < 2 ? 1 : 2);
-        assert_int_equal(train_parts(context, 30, 50), 1);
-        assert_int_equal(train_parts(context, 0, 50), 1);
+        assert_int_equal(circe_context_parts(context, 100, 1), threads);
+        assert_int_equal(circe_context_parts(context, 100, 50), threads); /* worth three */
+        assert_int_equal(circe_context_parts(context, 50, 50), threads);
+        assert_int_equal(circe_context_parts(context, 40, 50), threads < 2 ? 1 : 2);
+        assert_int_equal(circe_context_parts(context, 30, 50), 1);
+        assert_int_equal(circe_context_parts(context, 0, 50), 1);
         for (int64_t total = 0; total < 12; total++)
             for (int64_t parts = 1; parts < 6; parts++) {
                 int counts[12] = {0};

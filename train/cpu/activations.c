@@ -83,20 +83,18 @@ typedef struct batch {
 } batch;
 
 /* Over all numbers of a batch: every one is read and written once, by all threads together. */
-static void over_images(train_device *device, int64_t rows, batch *b, train_part_fn visit) {
+static void over_images(train_device *device, int64_t rows, batch *b, train_range_fn visit) {
     int64_t n = rows * device->ops->images->numbers(b->layer->form, b->layer->out);
-    train_parallel(device->context, train_parts(device->context, n, LEAST), n, visit, b);
+    train_ranges(device->context, n, LEAST, visit, b);
 }
 
-static void forward_part(void *user, int64_t part, int64_t first, int64_t n) {
+static void forward_part(void *user, int64_t first, int64_t n) {
     const batch *b = user;
-    (void)part;
     apply(b->layer, n, b->x + first, b->result + first);
 }
 
-static void backward_part(void *user, int64_t part, int64_t first, int64_t n) {
+static void backward_part(void *user, int64_t first, int64_t n) {
     const batch *b = user;
-    (void)part;
     apply_back(b->layer, n, b->x + first, b->y + first, b->result + first);
 }
 
@@ -117,9 +115,8 @@ const train_layer_ops train_cpu_image_activation = {.forward = images_forward, .
 
 /* ---- activations that a layer applies itself, and additions ------------------------------------------------------ */
 
-static void merged_part(void *user, int64_t part, int64_t first, int64_t n) {
+static void merged_part(void *user, int64_t first, int64_t n) {
     const batch *b = user;
-    (void)part;
     bend_back(n, b->slope, b->x + first, b->result + first, b->result + first);
 }
 
@@ -138,9 +135,8 @@ TRAIN_LOOP static void sum(int64_t n, float slope, const float *restrict x, cons
     for (int64_t i = 0; i < n; i++) out[i] = bend(x[i] + y[i], slope);
 }
 
-static void sum_part(void *user, int64_t part, int64_t first, int64_t n) {
+static void sum_part(void *user, int64_t first, int64_t n) {
     const batch *b = user;
-    (void)part;
     sum(n, b->slope, b->x + first, b->y + first, b->result + first);
 }
 

@@ -32,8 +32,7 @@ TRAIN_LOOP static void advance(const update *u, int64_t first, int64_t n) {
     }
 }
 
-static void advance_part(void *user, int64_t part, int64_t first, int64_t n) {
-    (void)part;
+static void advance_part(void *user, int64_t first, int64_t n) {
     unsigned before = train_cpu_flush_begin(); /* m of a dead unit decays to denormal numbers and stays there */
     advance(user, first, n);
     train_cpu_flush_end(before);
@@ -55,5 +54,5 @@ void train_cpu_adamw(train_device *device, const train_adamw *how, int64_t n, co
                 .size = (float)(how->rate / (1.0 - pow(how->beta1, step))),
                 .scale = (float)(1.0 / sqrt(1.0 - pow(how->beta2, step))),
                 .epsilon = (float)how->epsilon};
-    train_parallel(device->context, train_parts(device->context, n, LEAST), n, advance_part, &u);
+    train_ranges(device->context, n, LEAST, advance_part, &u);
 }

@@ -56,15 +56,14 @@ TRAIN_LOOP static void add_loop(int64_t n, float a, const float *restrict x, flo
     for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
 }
 
-static void add_part(void *user, int64_t part, int64_t first, int64_t n) {
+static void add_part(void *user, int64_t first, int64_t n) {
     const operands *o = user;
-    (void)part;
     add_loop(n, o->a, o->x + first, o->y + first);
 }
 
 static void add(train_device *device, int64_t n, float a, const float *x, float *y) {
     operands o = {.a = a, .x = x, .y = y};
-    train_parallel(device->context, train_parts(device->context, n, LEAST), n, add_part, &o);
+    train_ranges(device->context, n, LEAST, add_part, &o);
 }
 
 static void zero(train_device *device, int64_t n, float *x) {
@@ -72,17 +71,15 @@ static void zero(train_device *device, int64_t n, float *x) {
     if (n > 0) memset(x, 0, (size_t)n * sizeof *x);
 }
 
-static void gather_part(void *user, int64_t part, int64_t first, int64_t n) {
+static void gather_part(void *user, int64_t first, int64_t n) {
     const operands *o = user;
-    (void)part;
     for (int64_t i = first; i < first + n; i++)
         memcpy(o->y + i * o->cols, o->x + o->index[i] * o->cols, (size_t)o->cols * sizeof *o->y);
 }
 
 static void gather(train_device *device, const float *from, int64_t cols, const int64_t *index, int64_t n, float *out) {
     operands o = {.x = from, .y = out, .index = index, .cols = cols};
-    if (cols > 0)
-        train_parallel(device->context, train_parts(device->context, n, LEAST / cols + 1), n, gather_part, &o);
+    if (cols > 0) train_ranges(device->context, n, LEAST / cols + 1, gather_part, &o);
 }
 
 static void add_times(train_device *device, int64_t n, const double *a, const float *x, float *y) {

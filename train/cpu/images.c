@@ -59,21 +59,14 @@ static void move_rows(const moving *m, int64_t first, int64_t n, bool packs) {
         }
 }
 
-static void pack_part(void *user, int64_t part, int64_t first, int64_t n) {
-    (void)part;
-    move_rows(user, first, n, true);
-}
+static void pack_part(void *user, int64_t first, int64_t n) { move_rows(user, first, n, true); }
 
-static void unpack_part(void *user, int64_t part, int64_t first, int64_t n) {
-    (void)part;
-    move_rows(user, first, n, false);
-}
+static void unpack_part(void *user, int64_t first, int64_t n) { move_rows(user, first, n, false); }
 
 static void move(train_device *device, train_shape shape, int64_t rows, const float *from, float *to,
-                 train_part_fn visit) {
+                 train_range_fn visit) {
     moving m = {.shape = shape, .from = from, .to = to};
-    int64_t parts = train_parts(device->context, rows, LEAST / numbers_of(shape) + 1);
-    train_parallel(device->context, parts, rows, visit, &m);
+    train_ranges(device->context, rows, LEAST / numbers_of(shape) + 1, visit, &m);
 }
 
 /* There is one form. */
@@ -102,16 +95,15 @@ TRAIN_LOOP static float differences(int64_t n, const float *x) {
     return sum;
 }
 
-static void finite_part(void *user, int64_t part, int64_t first, int64_t n) {
+static void finite_part(void *user, int64_t first, int64_t n) {
     moving *m = user;
     float sum = differences(n, m->from + first);
-    (void)part;
     if (sum != 0.0f) m->spoiled = true; /* NaN, too */
 }
 
 static bool all_finite(train_device *device, int64_t n, const float *x) {
     moving m = {.from = x};
-    train_parallel(device->context, train_parts(device->context, n, LEAST), n, finite_part, &m);
+    train_ranges(device->context, n, LEAST, finite_part, &m);
     return !m.spoiled;
 }
 

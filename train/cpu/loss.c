@@ -92,7 +92,7 @@ static void entropy_part(void *user, int64_t part, int64_t first, int64_t n) {
 void train_cpu_loss(train_device *device, train_loss_kind kind, int64_t n, int64_t cols, const float *prediction,
                     const float *target, const float *weight, double *value, float *grad) {
     batch b = {.n = n, .cols = cols, .prediction = prediction, .target = target, .weight = weight, .grad = grad};
-    int64_t parts = train_parts(device->context, n, LEAST / cols + 1);
+    int64_t parts = circe_context_parts(device->context, n, LEAST / cols + 1);
     if (parts > MAX_PARTS) parts = MAX_PARTS;
     train_parallel(device->context, parts, n, kind == TRAIN_MSE ? mse_part : entropy_part, &b);
     *value = 0.0;

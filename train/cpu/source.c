@@ -112,9 +112,8 @@ typedef struct gathering {
     float *out;
 } gathering;
 
-static void gather_part(void *user, int64_t part, int64_t first, int64_t n) {
+static void gather_part(void *user, int64_t first, int64_t n) {
     const gathering *g = user;
-    (void)part;
     for (int64_t i = first; i < first + n; i++)
         show_point(g->handle, g->index != NULL ? g->index[i] : g->first + i, g->out + i * g->cols);
 }
@@ -122,5 +121,5 @@ static void gather_part(void *user, int64_t part, int64_t first, int64_t n) {
 void train_cpu_source_gather(train_device *device, const train_source_handle *handle, const int64_t *index,
                              int64_t first, int64_t n, float *out) {
     gathering g = {handle, index, first, train_source_cols(&handle->source), out};
-    train_parallel(device->context, train_parts(device->context, n, LEAST / g.cols + 1), n, gather_part, &g);
+    train_ranges(device->context, n, LEAST / g.cols + 1, gather_part, &g);
 }
