@@ -191,6 +191,38 @@ static __device__ inline void unpool(cuda_bend f, const two_windows &p, float4 &
     lower = {a == 2 ? left : 0.0f, a == 3 ? left : 0.0f, b == 2 ? right : 0.0f, b == 3 ? right : 0.0f};
 }
 
+/* to (chunk, images, rows + 1, line) := g of outputs [first, ..) of the plan p of a kernel; zeros where there are none.
+ * Of `l`, odd and even mean nothing. */
+template <bool POOLED, bool TF32, typename P>
+static __device__ inline void bring_grad_lines(const P &p, const lines &l, const corner &at, const cuda_shown &s,
+                                               int first, float *to) {
+    const cuda_window &w = p.w;
+    int n_lines = POOLED ? p.t.rows / 2 + 1 : p.t.rows + 1, n = p.chunk * p.t.images * n_lines * p.t.in_line;
+    auto fetch = [&](int e) {
+        int line = p.by_line.quotient(e), k = e - line * p.t.in_line, part = p.by_rows.quotient(line);
+        line -= part * n_lines;
+        int output = p.by_images.quotient(part), image = part - output * p.t.images, row = POOLED ? 2 * line : line;
+        bool there = image < at.images && first + output < w.outputs && at.row + row < w.out_height;
+        int64_t plane = (at.image + image) * w.outputs + first + output;
+        int place = output * l.plane + image * l.image + row * l.line + QUAD * k;
+        if constexpr (POOLED)
+            return windows_at(w, s, there, plane, at.row / 2 + line, k, row < p.t.rows ? place : -1 - place);
+        else
+            return pairs_at(w, s, there, plane, at.row + row, k, place);
+    };
+    auto put = [&](int place, float4 v) { *(float4 *)(to + place) = TF32 ? to_tf32(v) : v; };
+    bring_at_once<3>(n, fetch, [&](const auto &item) {
+        if constexpr (POOLED) { /* of the last line of a tile, the upper quad alone: the sign says so */
+            float4 upper, lower;
+            unpool(s.f, item, upper, lower);
+            put(item.to < 0 ? -1 - item.to : item.to, upper);
+            if (item.to >= 0) put(item.to + l.line, lower);
+        } else {
+            put(item.to, unbent(s.f, item));
+        }
+    });
+}
+
 /* ---- the pool behind the activation ------------------------------------------------------------------------------ */
 
 struct largest {

@@ -43,35 +43,6 @@ static plan make_plan(cuda_window w, bool pooled) {
     return p;
 }
 
-/* to (chunk, images, rows + 1, out_width) := g of outputs [first, ..); zeros where there are none. */
-template <bool POOLED>
-static __device__ inline void bring_grad(const plan &p, const corner &at, const cuda_shown &s, int first, float *to) {
-    const cuda_window &w = p.w;
-    int lines = POOLED ? p.t.rows / 2 + 1 : p.t.rows + 1, n = p.chunk * p.t.images * lines * p.t.in_line;
-    auto fetch = [&](int e) {
-        int line = p.by_line.quotient(e), k = e - line * p.t.in_line, part = p.by_rows.quotient(line);
-        line -= part * lines;
-        int output = p.by_images.quotient(part), image = part - output * p.t.images, row = POOLED ? 2 * line : line;
-        bool there = image < at.images && first + output < w.outputs && at.row + row < w.out_height;
-        int64_t plane = (at.image + image) * w.outputs + first + output;
-        int place = output * p.plane + image * p.image + row * w.out_width + QUAD * k;
-        if constexpr (POOLED)
-            return windows_at(w, s, there, plane, at.row / 2 + line, k, row < p.t.rows ? place : -1 - place);
-        else
-            return pairs_at(w, s, there, plane, at.row + row, k, place);
-    };
-    bring_at_once<3>(n, fetch, [&](const auto &item) {
-        if constexpr (POOLED) { /* of the last line of a tile, the upper quad alone: the sign says so */
-            float4 upper, lower;
-            unpool(s.f, item, upper, lower);
-            *(float4 *)(to + (item.to < 0 ? -1 - item.to : item.to)) = upper;
-            if (item.to >= 0) *(float4 *)(to + item.to + w.out_width) = lower;
-        } else {
-            *(float4 *)(to + item.to) = unbent(s.f, item);
-        }
-    });
-}
-
 /* to (chunk, taps, CHANNELS) := weights of outputs [first, ..) and channels [channel, ..); zeros where there are none.
  */
 static __device__ inline void bring_weights(const plan &p, int channel, int first, const float *weights, float *to) {
@@ -152,7 +123,7 @@ static __global__ void __launch_bounds__(BLOCK, 4)
     around sum = {};
     for (int first = 0; first < p.w.outputs; first += p.chunk) {
         __syncthreads();
-        bring_grad<POOLED>(p, at, s, first, g);
+        bring_grad_lines<POOLED, false>(p, {p.w.out_width, p.plane, p.image}, at, s, first, g);
         bring_weights(p, first_channel, first, weights, W);
         __syncthreads();
         int outputs = p.w.outputs - first < p.chunk ? p.w.outputs - first : p.chunk;

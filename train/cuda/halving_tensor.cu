@@ -248,35 +248,6 @@ static __device__ inline void bring_back(const plan &p, int channel, const float
     bring_at_once<18>(p.weights / p.step * EACH, fetch, [&](const one_number &item) { to[item.to] = to_tf32(item.v); });
 }
 
-/* to (chunk, images, rows + 1, line) := g of outputs [first, ..); zeros where there are none. */
-template <bool POOLED>
-static __device__ inline void bring_grad(const plan &p, const corner &at, const cuda_shown &s, int first, float *to) {
-    const cuda_window &w = p.w;
-    int lines = POOLED ? p.t.rows / 2 + 1 : p.t.rows + 1, n = p.chunk * p.t.images * lines * p.t.in_line;
-    auto fetch = [&](int e) {
-        int line = p.by_line.quotient(e), k = e - line * p.t.in_line, part = p.by_rows.quotient(line);
-        line -= part * lines;
-        int output = p.by_images.quotient(part), image = part - output * p.t.images, row = POOLED ? 2 * line : line;
-        bool there = image < at.images && first + output < w.outputs && at.row + row < w.out_height;
-        int64_t plane = (at.image + image) * w.outputs + first + output;
-        int place = output * p.l.plane + image * p.l.image + row * p.l.line + QUAD * k;
-        if constexpr (POOLED)
-            return windows_at(w, s, there, plane, at.row / 2 + line, k, row < p.t.rows ? place : -1 - place);
-        else
-            return pairs_at(w, s, there, plane, at.row + row, k, place);
-    };
-    bring_at_once<3>(n, fetch, [&](const auto &item) {
-        if constexpr (POOLED) { /* of the last line of a tile, the upper quad alone: the sign says so */
-            float4 upper, lower;
-            unpool(s.f, item, upper, lower);
-            *(float4 *)(to + (item.to < 0 ? -1 - item.to : item.to)) = to_tf32(upper);
-            if (item.to >= 0) *(float4 *)(to + item.to + p.l.line) = to_tf32(lower);
-        } else {
-            *(float4 *)(to + item.to) = to_tf32(unbent(s.f, item));
-        }
-    });
-}
-
 /* The zeros after every line. */
 static __device__ inline void begin_grad(const plan &p, float *g) {
     int rows = p.t.images * (p.t.rows + 1);
@@ -351,7 +322,7 @@ static __global__ void __launch_bounds__(BLOCK, 4)
         around sum = {};
         for (int first = 0; first < p.w.outputs; first += p.chunk) {
             __syncthreads();
-            bring_grad<POOLED>(p, at, s, first, g);
+            bring_grad_lines<POOLED, true>(p, p.l, at, s, first, g);
             __syncthreads();
             int outputs = p.w.outputs - first < p.chunk ? p.w.outputs - first : p.chunk;
             for (int o = 0; o < outputs; o += TENSOR_K)
