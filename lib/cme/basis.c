@@ -276,7 +276,7 @@ static circe_status start_pivoting(pivoting *work) {
     work->residual = circe__alloc(context, work->n, sizeof *work->residual);
     work->column = circe__alloc(context, work->n, sizeof *work->column);
     work->found = circe__alloc(context, context->threads, sizeof *work->found);
-    void *scratch = circe__alloc(context, (int64_t)circe__basis_bytes(basis), 1);
+    CIRCE__OWNED void *scratch = circe__alloc(context, (int64_t)circe__basis_bytes(basis), 1);
     circe_status status = CIRCE_ERR_MEMORY;
     if (work->F != NULL && work->residual != NULL && work->column != NULL && work->found != NULL && scratch != NULL)
         status = circe__basis_reserve(basis, work->ld);
@@ -288,7 +288,6 @@ static circe_status start_pivoting(pivoting *work) {
         work->left = sum(work->residual, work->n);
         work->worst = largest(work->residual, work->n);
     }
-    circe__free(context, scratch);
     return status;
 }
 
@@ -309,35 +308,25 @@ static circe_status pivot_by_lapack(pivoting *work, double tolerance, int64_t ma
         circe__memory_check(context, 8.0 * 3.0 * (double)n * (double)n, "a kernel matrix of full rank",
                             "use fewer holdout points or a larger tolerance");
     if (status != CIRCE_OK) return status;
-    double *K = circe__alloc(context, n * n, sizeof *K), *lapack = circe__alloc(context, 2 * n, sizeof *lapack);
-    int *pivots = circe__alloc(context, n, sizeof *pivots);
-    void *scratch = circe__alloc(context, (int64_t)circe__gram_bytes(context, CIRCE_FLOAT64, n, basis->dim), 1);
-    if (K == NULL || lapack == NULL || pivots == NULL || scratch == NULL) {
-        status = CIRCE_ERR_MEMORY;
-        goto done;
-    }
+    CIRCE__OWNED double *K = circe__alloc(context, n * n, sizeof *K),
+                        *lapack = circe__alloc(context, 2 * n, sizeof *lapack);
+    CIRCE__OWNED int *pivots = circe__alloc(context, n, sizeof *pivots);
+    CIRCE__OWNED void *scratch =
+        circe__alloc(context, (int64_t)circe__gram_bytes(context, CIRCE_FLOAT64, n, basis->dim), 1);
+    if (K == NULL || lapack == NULL || pivots == NULL || scratch == NULL) return CIRCE_ERR_MEMORY;
     circe_mat points = circe_mat_f64(work->points, n, basis->dim), out = circe__mat(K, n, n, CIRCE_FLOAT64);
     circe__gram(context, circe__basis_kernel(basis), &points, &points, &out, scratch);
     *found = context->backend->algebra->pivoted_cholesky(n, K, tolerance * basis->scale, pivots, lapack);
-    if (*found > max_rank) {
-        status = CIRCE_ERR_RANK;
-        goto done;
-    }
+    if (*found > max_rank) return CIRCE_ERR_RANK;
     basis->rank = 0;
     status = circe__basis_reserve(basis, *found);
-    if (status != CIRCE_OK) goto done;
+    if (status != CIRCE_OK) return status;
     for (int64_t i = 0; i < *found; i++) {
         for (int64_t k = 0; k <= i; k++) basis->L[i * basis->capacity + k] = K[k * n + i];
         memcpy(basis->points + i * basis->dim, work->points + pivots[i] * basis->dim,
                (size_t)basis->dim * sizeof(double));
     }
     basis->rank = *found;
-
-done:
-    circe__free(context, K);
-    circe__free(context, lapack);
-    circe__free(context, pivots);
-    circe__free(context, scratch);
     return status;
 }
 

@@ -45,7 +45,7 @@ static void find_extremes(void *user, int64_t part) {
 
 static circe_status mark_extremes(const circe_context *context, const double *points, int64_t n, int64_t dim,
                                   bool *marked) {
-    extremes *e = circe__alloc(context, 1, sizeof *e);
+    CIRCE__OWNED extremes *e = circe__alloc(context, 1, sizeof *e);
     if (e == NULL) return CIRCE_ERR_MEMORY;
     int64_t ends = 2 * circe__min(dim, END_COLUMNS);
     e->points = points;
@@ -54,7 +54,6 @@ static circe_status mark_extremes(const circe_context *context, const double *po
     circe_context_run(context, ends, find_extremes, e);
     for (int64_t part = 0; part < ends; part++)
         for (int64_t k = 0; k < circe__min(EXTREMES, n); k++) marked[e->index[part][k]] = true;
-    circe__free(context, e);
     return CIRCE_OK;
 }
 
@@ -72,11 +71,10 @@ static double *gather(const circe_context *context, const double *points, int64_
 
 static circe_status mark_random(const circe_context *context, int64_t n, int64_t k, circe_random generator,
                                 bool *marked) {
-    int64_t *subset = circe__alloc(context, k, sizeof *subset);
+    CIRCE__OWNED int64_t *subset = circe__alloc(context, k, sizeof *subset);
     if (subset == NULL) return CIRCE_ERR_MEMORY;
     circe__random_subset(context->threads, generator, n, k, subset);
     for (int64_t i = 0; i < k; i++) marked[subset[i]] = true;
-    circe__free(context, subset);
     return CIRCE_OK;
 }
 
@@ -106,8 +104,8 @@ circe_status circe__basis_outliers(const circe__basis *basis, const double *poin
     const circe_context *context = basis->context;
     int64_t size, rank = circe__rank_of(basis->by, &size), rows = circe__min(n, BLOCK);
     double totals[2] = {0.0, 0.0}; /* trace, what is left of it */
-    double *features = circe__alloc(context, rows * (basis->rank + 2), sizeof *features);
-    void *scratch = circe__alloc(context, (int64_t)circe__basis_bytes(basis), 1);
+    CIRCE__OWNED double *features = circe__alloc(context, rows * (basis->rank + 2), sizeof *features);
+    CIRCE__OWNED void *scratch = circe__alloc(context, (int64_t)circe__basis_bytes(basis), 1);
     circe_status status = features == NULL || scratch == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int64_t i = rank * BLOCK; status == CIRCE_OK && i < n; i += size * BLOCK) {
         int64_t here = circe__min(BLOCK, n - i);
@@ -123,8 +121,6 @@ circe_status circe__basis_outliers(const circe__basis *basis, const double *poin
     status = circe__agree(basis->by, status);
     if (status == CIRCE_OK) status = merge(basis, totals, outlying, n);
     *trace_residual = totals[0] > 0.0 ? totals[1] / totals[0] : 0.0;
-    circe__free(context, features);
-    circe__free(context, scratch);
     return status;
 }
 
@@ -134,7 +130,7 @@ static circe_status extend_by_outliers(circe__basis *basis, const double *points
     const circe_context *context = basis->context;
     double *rows = NULL, residual = 0.0;
     int64_t count = 0, rank = basis->rank;
-    bool *marked = circe__calloc(context, n, sizeof *marked);
+    CIRCE__OWNED bool *marked = circe__calloc(context, n, sizeof *marked);
     if (marked == NULL) return CIRCE_ERR_MEMORY;
     circe_status status = circe__basis_outliers(basis, points, n, relative, marked, &residual);
     if (status == CIRCE_OK) {
@@ -144,7 +140,6 @@ static circe_status extend_by_outliers(circe__basis *basis, const double *points
     if (status == CIRCE_OK && count > 0) status = circe__basis_extend(basis, rows, count, tolerance, max_rank, name);
     *settled = count == 0 || basis->rank == rank;
     circe__free(context, rows);
-    circe__free(context, marked);
     return status;
 }
 

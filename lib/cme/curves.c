@@ -158,12 +158,14 @@ static void add_tails(const double *values, int64_t n, int64_t rank, double *tai
 static circe_status make_curve(const side *s, double *tails, double **block, circe__curve *curve) {
     const circe_context *context = s->cme->context;
     int64_t outputs = (s->rank + PAD - 1) / PAD * PAD, most = MOST_PIECES * (TERMS + CHECKS);
-    double *points = circe__alloc(context, most, sizeof *points), *values = circe__alloc(context, most * s->rank, 8);
-    double *residual = circe__alloc(context, MOST_PIECES * TERMS, sizeof *residual), error = INFINITY;
+    CIRCE__OWNED double *points = circe__alloc(context, most, sizeof *points),
+                        *values = circe__alloc(context, most * s->rank, 8);
+    CIRCE__OWNED double *residual = circe__alloc(context, MOST_PIECES * TERMS, sizeof *residual);
+    double error = INFINITY;
     double scale = s->cme->z_basis.scale, least = circe__accuracy(s->cme, CIRCE_FLOAT32) * scale;
     circe_status status = CIRCE_ERR_MEMORY;
     *block = circe__alloc(context, MOST_PIECES * TERMS * outputs, sizeof **block);
-    if (points == NULL || values == NULL || residual == NULL || *block == NULL) goto done;
+    if (points == NULL || values == NULL || residual == NULL || *block == NULL) return status;
     status = CIRCE_OK;
     int64_t pieces = LEAST_PIECES;
     for (; status == CIRCE_OK && pieces <= MOST_PIECES; pieces *= 2) {
@@ -171,18 +173,13 @@ static circe_status make_curve(const side *s, double *tails, double **block, cir
         if (status == CIRCE_OK && error <= TOLERANCE * sqrt(scale)) break;
     }
     *curve = (circe__curve){.outputs = outputs, .terms = *block};
-    if (status != CIRCE_OK || pieces > MOST_PIECES) goto done;
+    if (status != CIRCE_OK || pieces > MOST_PIECES) return status;
     curve->first = s->low;
     curve->per = (double)pieces / (s->high - s->low);
     curve->pieces = pieces;
     if (!s->is_mean) trim(residual, least, curve);
     int64_t from = (curve->terms - *block) / outputs;
     add_tails(values + from * s->rank, curve->pieces * TERMS, s->rank, tails);
-
-done:
-    circe__free(context, points);
-    circe__free(context, values);
-    circe__free(context, residual);
     return status;
 }
 
@@ -228,7 +225,8 @@ static circe_status keep(circe_cme *cme, const circe__curve *mean, const circe__
 
 circe_status circe__curves_make(circe_cme *cme) {
     circe_workspace *workspace = NULL;
-    double *blocks[2] = {NULL, NULL}, *tails = NULL;
+    CIRCE__OWNED double *tails = NULL;
+    double *blocks[2] = {NULL, NULL};
     circe__curve curves[2] = {{0}};
     int64_t rank = cme->z_basis.rank;
     if (cme->info.solver != CIRCE_METHOD_LOWRANK || cme->rff != NULL || cme->weights == NULL ||
@@ -244,7 +242,6 @@ circe_status circe__curves_make(circe_cme *cme) {
     if (status == CIRCE_OK && curves[0].pieces > 0 && curves[1].pieces > 0)
         status = keep(cme, &curves[0], &curves[1], columns_needed(cme, tails, tails + rank));
     for (int i = 0; i < 2; i++) circe__free(cme->context, blocks[i]);
-    circe__free(cme->context, tails);
     circe_workspace_destroy(workspace);
     return status;
 }

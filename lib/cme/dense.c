@@ -35,10 +35,10 @@ static double *holdout_features_z(const circe__holdout *holdout) {
 
 static circe_status fill_gram(const circe__holdout *holdout, const circe_kernel *kernel_y, double *K) {
     const circe_context *context = holdout->context;
-    circe_kernel_factor *factors = NULL;
+    CIRCE__OWNED circe_kernel_factor *factors = NULL;
     circe_status status = circe__resolve(context, kernel_y, holdout->dim_y, "y", &factors);
     if (status != CIRCE_OK) return status;
-    void *scratch =
+    CIRCE__OWNED void *scratch =
         circe__alloc(context, (int64_t)circe__gram_bytes(context, CIRCE_FLOAT64, holdout->rows, holdout->dim_y), 1);
     if (scratch == NULL) {
         status = CIRCE_ERR_MEMORY;
@@ -47,8 +47,6 @@ static circe_status fill_gram(const circe__holdout *holdout, const circe_kernel 
         circe_mat out = circe__mat(K, holdout->rows, holdout->rows, CIRCE_FLOAT64);
         circe__gram(context, (circe__factors){factors, circe_kernel_n_factors(kernel_y)}, &y, &y, &out, scratch);
     }
-    circe__free(context, scratch);
-    circe__free(context, factors);
     return status;
 }
 
@@ -113,7 +111,7 @@ circe_status circe__dense_loo(circe__holdout *holdout, const circe__regression *
     enum { LEAST_ROWS = 64 }; /* of a part: it reads pieces of rows of the vectors */
     const circe_context *context = holdout->context;
     int64_t M = holdout->rows, rz = holdout->z_basis->rank;
-    double *h = circe__alloc(context, 2 * M, sizeof *h);
+    CIRCE__OWNED double *h = circe__alloc(context, 2 * M, sizeof *h);
     circe_status status = h == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int64_t l = 0; status == CIRCE_OK && l < n_ridge; l++) {
         double *W = NULL, total = 0.0;
@@ -126,6 +124,5 @@ circe_status circe__dense_loo(circe__holdout *holdout, const circe__regression *
         circe__free(context, W);
     }
     if (status == CIRCE_OK) status = circe__progress(context, "fitting", ++holdout->steps_done, holdout->steps_total);
-    circe__free(context, h);
     return status;
 }

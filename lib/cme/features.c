@@ -34,10 +34,10 @@ static circe_status fill_blocks(const circe_cme *cme, const circe__basis *basis,
     circe_context *context = features->context;
     int64_t N = features->zeta.rows, rows = circe__min(N, BLOCK);
     circe_workspace *workspace = NULL;
-    double *f = circe__alloc(context, rows * l.extended, sizeof *f);
-    double *mean = circe__alloc(context, rows * l.leading, sizeof *mean);
-    double *zeta = circe__calloc(context, rows * features->zeta.cols, sizeof *zeta);
-    void *scratch = circe__alloc(context, (int64_t)circe__basis_bytes(basis), 1);
+    CIRCE__OWNED double *f = circe__alloc(context, rows * l.extended, sizeof *f);
+    CIRCE__OWNED double *mean = circe__alloc(context, rows * l.leading, sizeof *mean);
+    CIRCE__OWNED double *zeta = circe__calloc(context, rows * features->zeta.cols, sizeof *zeta);
+    CIRCE__OWNED void *scratch = circe__alloc(context, (int64_t)circe__basis_bytes(basis), 1);
     circe_status status = circe_workspace_create(context, &workspace);
     if (f == NULL || mean == NULL || zeta == NULL || scratch == NULL) status = CIRCE_ERR_MEMORY;
     for (int64_t i = 0; status == CIRCE_OK && i < N; i += BLOCK) {
@@ -54,10 +54,6 @@ static circe_status fill_blocks(const circe_cme *cme, const circe__basis *basis,
         status = circe__progress(context, "residual features", i + n, N);
     }
     circe_workspace_destroy(workspace);
-    circe__free(context, f);
-    circe__free(context, mean);
-    circe__free(context, zeta);
-    circe__free(context, scratch);
     return status;
 }
 

@@ -20,13 +20,12 @@ static circe_status span_of_means(const circe_context *context, const circe_cme 
     int64_t rows = cme->info.solver == CIRCE_METHOD_LOWRANK ? cme->y_basis.rank : cme->info.rows;
     *r = circe__min(rows, rank_z);
     *T = circe__alloc(context, rows * rank_z, sizeof **T);
-    double *work = circe__alloc(context, 65 * circe__max(rows, rank_z), sizeof *work);
+    CIRCE__OWNED double *work = circe__alloc(context, 65 * circe__max(rows, rank_z), sizeof *work);
     circe_status status = *T == NULL || work == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) {
         memcpy(*T, cme->weights, (size_t)(rows * rank_z) * sizeof **T);
         context->backend->algebra->orthonormal_rows(rows, rank_z, *T, work);
     }
-    circe__free(context, work);
     return status;
 }
 

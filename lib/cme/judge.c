@@ -22,7 +22,7 @@ enum { SAMPLE = 3072, PIVOTS = 768, VALUES_SAMPLE = 16384 };
 /* A random sample of rows; the caller frees it. */
 static double *sample_rows(const circe_context *context, const double *points, int64_t n, int64_t dim, int64_t count,
                            uint64_t seed) {
-    int64_t *rows = circe__alloc(context, count, sizeof *rows);
+    CIRCE__OWNED int64_t *rows = circe__alloc(context, count, sizeof *rows);
     double *sample = circe__alloc(context, count * dim, sizeof *sample);
     if (rows != NULL && sample != NULL) {
         circe__random_subset(context->threads, (circe_random){seed, 0x6a75646765u}, n, count, rows);
@@ -32,7 +32,6 @@ static double *sample_rows(const circe_context *context, const double *points, i
         circe__free(context, sample);
         sample = NULL;
     }
-    circe__free(context, rows);
     return sample;
 }
 
@@ -43,7 +42,7 @@ static int ascending(const void *a, const void *b) {
 
 /* How many different rows there are, told apart by a 64-bit sum of their bits. -1: no memory. */
 static int64_t count_values(const circe_context *context, const double *points, int64_t n, int64_t dim) {
-    uint64_t *sums = circe__alloc(context, n, sizeof *sums);
+    CIRCE__OWNED uint64_t *sums = circe__alloc(context, n, sizeof *sums);
     int64_t different = 1;
     if (sums == NULL) return -1;
     for (int64_t i = 0; i < n; i++) {
@@ -58,7 +57,6 @@ static int64_t count_values(const circe_context *context, const double *points, 
     }
     qsort(sums, (size_t)n, sizeof *sums, ascending);
     for (int64_t i = 1; i < n; i++) different += sums[i] != sums[i - 1];
-    circe__free(context, sums);
     return different;
 }
 

@@ -25,16 +25,14 @@ static circe_status decompose(const circe_context *context, circe__regression *r
                           "an eigendecomposition of %lld points is beyond LAPACK's 32-bit workspace (%d points); "
                           "use method lowrank, or fewer holdout points",
                           (long long)n, CIRCE__MAX_EIGEN);
-    double *work = circe__alloc(context, 1 + 6 * n + 2 * n * n, sizeof *work);
-    int *iwork = circe__alloc(context, 3 + 5 * n, sizeof *iwork);
+    CIRCE__OWNED double *work = circe__alloc(context, 1 + 6 * n + 2 * n * n, sizeof *work);
+    CIRCE__OWNED int *iwork = circe__alloc(context, 3 + 5 * n, sizeof *iwork);
     circe_status status = CIRCE_OK;
     if (work == NULL || iwork == NULL)
         status = CIRCE_ERR_MEMORY;
     else if (n > 0 && context->backend->algebra->eigen(n, regression->vectors, regression->s, work, iwork) != 0)
         status = circe_fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the kernel matrix of y did not converge");
     for (int64_t k = 0; status == CIRCE_OK && k < n; k++) regression->s[k] = fmax(regression->s[k], 0.0);
-    circe__free(context, work);
-    circe__free(context, iwork);
     return status;
 }
 
@@ -90,14 +88,13 @@ static void scale_rows(const circe_context *context, const circe__regression *re
 static circe_status solve(const circe_context *context, const circe__regression *regression, double ridge, int64_t cols,
                           const double *X, double **solved) {
     int64_t n = regression->n;
-    double *scaled = circe__alloc(context, n * cols, sizeof *scaled);
+    CIRCE__OWNED double *scaled = circe__alloc(context, n * cols, sizeof *scaled);
     *solved = scaled != NULL ? circe__alloc(context, n * cols, sizeof **solved) : NULL;
     if (*solved != NULL) {
         scale_rows(context, regression, ridge, cols, X, scaled);
         context->backend->algebra->gemm(1, 0, n, cols, n, 1.0, regression->vectors, n, scaled, cols, 0.0, *solved,
                                         cols);
     }
-    circe__free(context, scaled);
     return *solved != NULL ? CIRCE_OK : CIRCE_ERR_MEMORY;
 }
 

@@ -59,6 +59,16 @@ CIRCE_ROOMS size_t circe__visible(const char *text, size_t bytes, bool lines, ch
 CIRCE_ROOMS void *circe__alloc(const circe_context *context, int64_t count, size_t size);
 CIRCE_ROOMS void *circe__calloc(const circe_context *context, int64_t count, size_t size);
 CIRCE_ROOMS void circe__free(const circe_context *context, void *block);
+
+/* Locals that own something and give it back at the end of their block, however that is left; blocks know their
+ * allocator:
+ *
+ *     CIRCE__OWNED double *sums = circe__alloc(context, n, sizeof *sums);
+ *
+ * They must be initialised, and what they own must not be handed on. */
+#define CIRCE__OWNED_BY(release) __attribute__((cleanup(release)))
+#define CIRCE__OWNED CIRCE__OWNED_BY(circe__free_local)
+void circe__free_local(void *local);
 char *circe__strdup(const circe_context *context, const char *text);
 
 /* Bytes that a job may plan with: the context's limit, or what the machine has free. */

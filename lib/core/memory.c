@@ -6,26 +6,32 @@
 
 #include "core/core.h"
 
-/* One cache line and one AVX-512 register; the raw pointer is kept in the word before the block. */
+/* One cache line and one AVX-512 register. */
 enum { ALIGNMENT = 64 };
+
+/* What lies before a block. */
+typedef struct header {
+    void *raw, *user;
+    void (*release)(void *user, void *raw);
+} header;
 
 void *circe__alloc(const circe_context *context, int64_t count, size_t size) {
     const circe_allocator *allocator = &context->options.allocator;
     size_t bytes;
     if (count < 0 || __builtin_mul_overflow((size_t)count, size, &bytes) ||
-        bytes > (size_t)PTRDIFF_MAX - ALIGNMENT - sizeof(void *)) {
+        bytes > (size_t)PTRDIFF_MAX - ALIGNMENT - sizeof(header)) {
         circe_fail(CIRCE_ERR_MEMORY, "a block of %lld times %zu bytes is larger than this machine can address",
                    (long long)count, size);
         return NULL;
     }
-    char *raw = allocator->allocate(allocator->user, bytes + ALIGNMENT + sizeof(void *));
+    char *raw = allocator->allocate(allocator->user, bytes + ALIGNMENT + sizeof(header));
     if (raw == NULL) {
         circe_fail(CIRCE_ERR_MEMORY, "no memory for a block of %.1f MB", (double)bytes / 1e6);
         return NULL;
     }
-    uintptr_t start = ((uintptr_t)raw + sizeof(void *) + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
+    uintptr_t start = ((uintptr_t)raw + sizeof(header) + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
     void *block = raw + (start - (uintptr_t)raw);
-    memcpy((char *)block - sizeof(void *), &raw, sizeof raw);
+    ((header *)block)[-1] = (header){raw, allocator->user, allocator->release};
     return block;
 }
 
@@ -36,10 +42,13 @@ void *circe__calloc(const circe_context *context, int64_t count, size_t size) {
 }
 
 void circe__free(const circe_context *context, void *block) {
-    void *raw;
-    if (block == NULL) return;
-    memcpy(&raw, (char *)block - sizeof(void *), sizeof raw);
-    context->options.allocator.release(context->options.allocator.user, raw);
+    if (block != NULL) context->options.allocator.release(context->options.allocator.user, ((header *)block)[-1].raw);
+}
+
+void circe__free_local(void *local) {
+    header *block;
+    memcpy(&block, local, sizeof block); /* the local is a pointer to any type */
+    if (block != NULL) block[-1].release(block[-1].user, block[-1].raw);
 }
 
 char *circe__strdup(const circe_context *context, const char *text) {

@@ -155,7 +155,8 @@ circe_status circe__cuda_triangle_invert(circe_cuda *cuda, int64_t n, const doub
 circe_status circe__cuda_eigen(circe_cuda *cuda, int64_t n, double *a, double *w) {
     circe__cuda_algebra *g = cuda->algebra;
     size_t on_device = 0, on_host = 0;
-    void *device_work = NULL, *host_work = NULL;
+    CIRCE__OWNED void *host_work = NULL;
+    void *device_work = NULL;
     int info = 0;
     if (n == 0) return CIRCE_OK;
     circe_status status =
@@ -182,6 +183,5 @@ circe_status circe__cuda_eigen(circe_cuda *cuda, int64_t n, double *a, double *w
     if (status == CIRCE_OK && info != 0)
         status = circe_fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the kernel matrix of y did not converge");
     cudaFree(device_work);
-    circe__free(cuda->context, host_work);
     return status;
 }

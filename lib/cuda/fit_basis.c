@@ -95,7 +95,7 @@ static circe_status keep_pivots(circe__fitter *f, circe__basis *to, const double
                                 int64_t first, int64_t rank) {
     const circe_context *context = f->cuda->context;
     double *L = NULL;
-    int64_t *chosen = circe__alloc(context, rank, sizeof *chosen);
+    CIRCE__OWNED int64_t *chosen = circe__alloc(context, rank, sizeof *chosen);
     circe_status status = chosen == NULL ? CIRCE_ERR_MEMORY : circe__basis_reserve(to, rank);
     int64_t ld = to->capacity;
     if (status == CIRCE_OK) status = circe__fit_take(f, CIRCE__FIT_GRAM, rank * ld, &L);
@@ -111,7 +111,6 @@ static circe_status keep_pivots(circe__fitter *f, circe__basis *to, const double
                          (size_t)rank * sizeof *L, (size_t)(rank - first), cudaMemcpyDeviceToHost),
             "copying pivots from the GPU");
     if (status == CIRCE_OK) to->rank = rank;
-    circe__free(context, chosen);
     return status;
 }
 
@@ -167,7 +166,7 @@ circe_status circe__fit_extend(circe__basis *b, const double *points, int64_t n,
 static circe_status mark(circe__fitter *f, const double *residuals, int64_t here, int64_t rows, double relative,
                          bool *outlying, int64_t *marked) {
     enum { OUTLIERS = 4096 }; /* as there */
-    double *host = circe__alloc(f->cuda->context, 2 * rows, sizeof *host);
+    CIRCE__OWNED double *host = circe__alloc(f->cuda->context, 2 * rows, sizeof *host);
     if (host == NULL) return CIRCE_ERR_MEMORY;
     circe_status status = circe__fit_download(f, host, residuals, (size_t)(2 * rows) * sizeof *host);
     for (int64_t i = 0; status == CIRCE_OK && i < here; i++) {
@@ -175,7 +174,6 @@ static circe_status mark(circe__fitter *f, const double *residuals, int64_t here
         *marked += out;
         outlying[i] = out;
     }
-    circe__free(f->cuda->context, host);
     return status;
 }
 

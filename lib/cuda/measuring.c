@@ -62,12 +62,11 @@ circe_status circe__on_cuda_features(circe_measure *m, const circe_features *fea
 /* E[z | y] of every row. */
 static circe_status bring_mean(circe_measure *m) {
     circe_mat y = circe_mat_f64(m->y, m->n_rows, m->cols_y);
-    double *mean = circe__alloc(m->context, m->n_rows * m->cols_z, sizeof *mean);
+    CIRCE__OWNED double *mean = circe__alloc(m->context, m->n_rows * m->cols_z, sizeof *mean);
     if (mean == NULL) return CIRCE_ERR_MEMORY;
     circe_mat z_hat = circe_mat_f64(mean, m->n_rows, m->cols_z);
     circe_status status = circe_cme_mean(m->workspace, m->mean, &y, &z_hat);
     if (status == CIRCE_OK) status = bring(m, NULL, mean, m->cols_z, &circe__on_cuda_of(m)->z_hat);
-    circe__free(m->context, mean);
     return status;
 }
 

@@ -41,7 +41,7 @@ static void smooth(const walk *w, const int64_t *index, int64_t n, double scale,
 static circe_status contributions(walk *w, const int64_t *index, int64_t n, const double *signs) {
     const circe__sides *s = &w->sides;
     int64_t p = s->left.cols, q = s->right.cols;
-    double *row = circe__alloc(w->part->context, q + 1, sizeof *row);
+    CIRCE__OWNED double *row = circe__alloc(w->part->context, q + 1, sizeof *row);
     if (row == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t k = 0; k < n; k++) {
         int64_t i = index == NULL ? k : index[k];
@@ -54,7 +54,6 @@ static circe_status contributions(walk *w, const int64_t *index, int64_t n, cons
         for (int64_t b = 0; b < q; b++) dot += row[b] * r[b];
         w->t[k] = (signs == NULL ? 1.0 : signs[i]) * dot - circe__square_norm(l, p) * circe__square_norm(r, q);
     }
-    circe__free(w->part->context, row);
     return CIRCE_OK;
 }
 
@@ -69,9 +68,9 @@ static circe_status values_of(walk *w, const int64_t *index, int64_t n, double *
 static circe_status interval(walk *w, const double *value, double *lower, double *upper) {
     const circe_context *context = w->part->context;
     int64_t n = w->part->n, half = n / 2, points = w->points;
-    int64_t *index = circe__alloc(context, n, sizeof *index);
-    double *all = circe__alloc(context, HALVES * points, sizeof *all),
-           *own = circe__alloc(context, HALVES, sizeof *own);
+    CIRCE__OWNED int64_t *index = circe__alloc(context, n, sizeof *index);
+    CIRCE__OWNED double *all = circe__alloc(context, HALVES * points, sizeof *all),
+                        *own = circe__alloc(context, HALVES, sizeof *own);
     circe_status status = index == NULL || all == NULL || own == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int64_t h = 0; status == CIRCE_OK && h < HALVES; h++) {
         circe_random_subset((circe_random){w->part->options.seed, CIRCE__STREAM_HALVES + (uint64_t)h}, n, half, index);
@@ -88,9 +87,6 @@ static circe_status interval(walk *w, const double *value, double *lower, double
         lower[g] = value[g] + circe__quantile(own, HALVES, 0.025) - mean;
         upper[g] = value[g] + circe__quantile(own, HALVES, 0.975) - mean;
     }
-    circe__free(context, index);
-    circe__free(context, all);
-    circe__free(context, own);
     return status;
 }
 
@@ -100,7 +96,7 @@ static circe_status null_curves(walk *w, double *draws) {
     const circe__sides *s = &w->sides;
     int64_t n = w->part->n, p = s->left.cols, q = s->right.cols;
     double value, norm, *signs = circe__alloc(context, n, sizeof *signs);
-    double *signed_left = circe__alloc(context, n * p + 1, sizeof *signed_left);
+    CIRCE__OWNED double *signed_left = circe__alloc(context, n * p + 1, sizeof *signed_left);
     circe_status status = signs == NULL || signed_left == NULL
                               ? CIRCE_ERR_MEMORY
                               : circe__sides_sums(w->part, s, NULL, n, w->M, &value, &norm);
@@ -115,15 +111,14 @@ static circe_status null_curves(walk *w, double *draws) {
         if (status == CIRCE_OK) status = circe__progress(context, "along y", HALVES + d + 1, HALVES + SIGN_DRAWS);
     }
     circe__free(context, signs);
-    circe__free(context, signed_left);
     return status;
 }
 
 static circe_status null_bound(walk *w, double *null_upper) {
     const circe_context *context = w->part->context;
     int64_t points = w->points;
-    double *draws = circe__alloc(context, SIGN_DRAWS * points, sizeof *draws);
-    double *largest = circe__alloc(context, SIGN_DRAWS + 2 * points, sizeof *largest);
+    CIRCE__OWNED double *draws = circe__alloc(context, SIGN_DRAWS * points, sizeof *draws);
+    CIRCE__OWNED double *largest = circe__alloc(context, SIGN_DRAWS + 2 * points, sizeof *largest);
     circe_status status = draws == NULL || largest == NULL ? CIRCE_ERR_MEMORY : null_curves(w, draws);
     if (status == CIRCE_OK) {
         double *mean = largest + SIGN_DRAWS, *sd = mean + points;
@@ -144,8 +139,6 @@ static circe_status null_bound(walk *w, double *null_upper) {
         double times = circe__quantile(largest, SIGN_DRAWS, 0.95);
         for (int64_t g = 0; g < points; g++) null_upper[g] = mean[g] + times * sd[g];
     }
-    circe__free(context, draws);
-    circe__free(context, largest);
     return status;
 }
 
@@ -182,7 +175,7 @@ circe_status circe_test_along(circe_context *context, const circe_mat *x, const 
                               double *value, double *lower, double *upper, double *null_upper) {
     CIRCE_OWN_SETTINGS;
     circe__data data = {0}, part = {0};
-    int64_t *index = NULL;
+    CIRCE__OWNED int64_t *index = NULL;
     if (place == NULL || value == NULL || lower == NULL || upper == NULL || null_upper == NULL || points < 1)
         return circe_fail(CIRCE_ERR_ARGUMENT, "at least 1 place is needed, and an array for every output");
     if (y == NULL || column < 0 || column >= y->cols)
@@ -214,7 +207,6 @@ circe_status circe_test_along(circe_context *context, const circe_mat *x, const 
     circe__free(context, w.M);
     circe__free(context, w.t);
     circe__free(context, w.weight);
-    circe__free(context, index);
     circe__data_free(&part);
     circe__data_free(&data);
     return status;

@@ -33,13 +33,12 @@ circe_status circe_test_calibrate(circe_context *context, const circe_mat *x, co
     if (status == CIRCE_OK) status = circe__data_begin(context, x, y, z, options, &data);
     if (status != CIRCE_OK) return status;
     int threads = circe__threads_begin(context);
-    double *again = circe__alloc(context, data.n * data.x.dim, sizeof *again);
+    CIRCE__OWNED double *again = circe__alloc(context, data.n * data.x.dim, sizeof *again);
     status = again == NULL ? CIRCE_ERR_MEMORY : circe__resampler_make(&data, &resampler);
     for (int64_t r = 0; status == CIRCE_OK && r < repetitions; r++) {
         status = run_null(&resampler, r, again, &p_values[r]);
         if (status == CIRCE_OK) status = circe__progress(context, "calibration", r + 1, repetitions);
     }
-    circe__free(context, again);
     circe__resampler_free(context, &resampler);
     circe__data_free(&data);
     return circe__threads_finish(threads, status);

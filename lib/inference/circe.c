@@ -40,7 +40,7 @@ static circe_status append_training(const circe__data *data, const circe__outsid
     const circe__algebra *algebra = data->context->backend->algebra;
     int64_t p = pair->left.cols, q = target->cols, r = fit->spectrum.rank, t = fold->n_test, m = fold->n_train;
     circe__table left = {0}, right = {0}, noise = {0}, rows = {0};
-    double *inner = circe__alloc(data->context, r * p + 1, sizeof *inner);
+    CIRCE__OWNED double *inner = circe__alloc(data->context, r * p + 1, sizeof *inner);
     circe_status status = inner == NULL ? CIRCE_ERR_MEMORY : circe__table_new(data->context, t + m, p, &left);
     if (status == CIRCE_OK) status = circe__table_new(data->context, t + m, q, &right);
     if (status == CIRCE_OK) status = circe__table_rows(data->context, target, fold->train, m, &rows);
@@ -63,7 +63,6 @@ static circe_status append_training(const circe__data *data, const circe__outsid
     }
     circe__table *tables[] = {&left, &right, &noise, &rows};
     for (size_t k = 0; k < sizeof tables / sizeof *tables; k++) circe__table_free(data->context, tables[k]);
-    circe__free(data->context, inner);
     return status;
 }
 
@@ -97,7 +96,7 @@ static circe_status split_features(const circe__data *data, circe__table *target
                                    circe__sight *sight, circe_test_result *result) {
     const circe__variable *z = &data->z;
     circe__regressions regressions = {0};
-    circe__table centered = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table centered = {0};
     circe_status status = circe__features_of(data, z->kernel, z->points, data->total, z->dim, 1e-5, MOST_RIGHT, "z",
                                              target, &result->left_out_z);
     if (status == CIRCE_OK) status = circe__table_copy(data->context, target, &centered);
@@ -109,7 +108,6 @@ static circe_status split_features(const circe__data *data, circe__table *target
         *sight = regressions.side[1].spectrum->sight;
         status = circe__features_y(data, sight, features, &result->z.left_out);
     }
-    circe__table_free(data->context, &centered);
     circe__regressions_free(data->context, &regressions);
     return status;
 }

@@ -64,8 +64,8 @@ circe_status circe__code_classes(circe__data *data) {
     const circe__variable *y = &data->y;
     bool any = false;
     if (y->dim == 0 || data->options.kernel_y == NULL) return CIRCE_OK;
-    bool *is_class = circe__calloc(context, y->dim, sizeof *is_class);
-    value *values = circe__alloc(context, data->total, sizeof *values);
+    CIRCE__OWNED bool *is_class = circe__calloc(context, y->dim, sizeof *is_class);
+    CIRCE__OWNED value *values = circe__alloc(context, data->total, sizeof *values);
     circe_status status = is_class == NULL || values == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int64_t f = 0; status == CIRCE_OK && f < y->kernel->n_factors; f++) {
         const circe_kernel_factor *factor = &y->kernel->factors[f];
@@ -81,7 +81,5 @@ circe_status circe__code_classes(circe__data *data) {
         circe__standardize(points, data->n, data->total, dim);
         status = circe__face_set(data, points, dim, CIRCE_KERNEL_GAUSSIAN, &data->coded);
     }
-    circe__free(context, is_class);
-    circe__free(context, values);
     return status;
 }

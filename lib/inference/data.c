@@ -221,8 +221,8 @@ static circe_status median_width(const circe__data *data, const circe__variable 
     int64_t cols = factor->n_cols == -1 ? v->dim - first : factor->n_cols;
     *sigma2 = 1.0;
     if (cols < 1 || first + cols > v->dim || constant_columns(v->points, n, v->dim, first, cols)) return CIRCE_OK;
-    int64_t *index = circe__alloc(data->context, m, sizeof *index);
-    double *rows = circe__alloc(data->context, m * cols, sizeof *rows);
+    CIRCE__OWNED int64_t *index = circe__alloc(data->context, m, sizeof *index);
+    CIRCE__OWNED double *rows = circe__alloc(data->context, m * cols, sizeof *rows);
     circe_status status = index == NULL || rows == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) {
         circe_random_subset((circe_random){0, CIRCE__STREAM_ROWS}, n, m, index);
@@ -236,8 +236,6 @@ static circe_status median_width(const circe__data *data, const circe__variable 
             if (status == CIRCE_OK) circe__remember_number(data, key, *sigma2);
         } /* else: the columns are nearly constant, and any width will do */
     }
-    circe__free(data->context, index);
-    circe__free(data->context, rows);
     return status;
 }
 
@@ -317,9 +315,8 @@ static circe_status take_variable(circe__data *data, const circe_mat *mat, const
     v->constant = constant_columns(v->points, data->n, v->dim, 0, v->dim);
     if (kernel == NULL) circe__standardize(v->points, data->n, rows, v->dim);
     status = circe__bind_kernel(data, v, kernel);
-    circe_kernel_factor *resolved = NULL;
+    CIRCE__OWNED circe_kernel_factor *resolved = NULL;
     if (status == CIRCE_OK) status = circe__resolve(data->context, v->kernel, v->dim, name, &resolved);
-    circe__free(data->context, resolved);
     return status;
 }
 
@@ -329,7 +326,7 @@ static circe_status count_values(circe__data *data) {
     int64_t dim = data->y.dim, most = circe__min(MOST_VALUES, data->total / LEAST_REPEATS), count = 0;
     if (dim == 0 || most < 1) return CIRCE_OK;
     size_t bytes = (size_t)dim * sizeof(double);
-    int64_t *first = circe__alloc(data->context, most, sizeof *first);
+    CIRCE__OWNED int64_t *first = circe__alloc(data->context, most, sizeof *first);
     if (first == NULL) return CIRCE_ERR_MEMORY;
     data->by_value = true;
     for (int64_t i = 0; data->by_value && i < data->total; i++) {
@@ -342,7 +339,6 @@ static circe_status count_values(circe__data *data) {
         else
             first[count++] = i;
     }
-    circe__free(data->context, first);
     return CIRCE_OK;
 }
 

@@ -39,13 +39,12 @@ static circe_status blocks_new(const circe_context *context, int64_t n, circe__b
 
 /* Fills rows and starts from `of`; the rows of a block keep the given order. */
 static circe_status blocks_list(const circe_context *context, int64_t n, const int64_t *order, circe__blocks *b) {
-    int64_t *next = circe__alloc(context, b->k + 1, sizeof *next);
+    CIRCE__OWNED int64_t *next = circe__alloc(context, b->k + 1, sizeof *next);
     if (next == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t i = 0; i < n; i++) b->start[b->of[i] + 1]++;
     for (int64_t k = 0; k < b->k; k++) b->start[k + 1] += b->start[k];
     memcpy(next, b->start, (size_t)b->k * sizeof *next);
     for (int64_t i = 0; i < n; i++) b->rows[next[b->of[order[i]]]++] = order[i];
-    circe__free(context, next);
     return CIRCE_OK;
 }
 
@@ -91,7 +90,7 @@ static circe_status check_column(const double *values, int64_t n, const char *na
 
 static circe_status sort_rows(const circe__data *data, circe__dependence *d) {
     const circe_test_options *o = &data->options;
-    entry *e = circe__alloc(data->context, d->n, sizeof *e);
+    CIRCE__OWNED entry *e = circe__alloc(data->context, d->n, sizeof *e);
     if (e == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t i = 0; i < d->n; i++) {
         int64_t row = data->row[i];
@@ -106,7 +105,6 @@ static circe_status sort_rows(const circe__data *data, circe__dependence *d) {
         d->order[i] = e[i].row;
     }
     d->first[d->groups] = d->units;
-    circe__free(data->context, e);
     return CIRCE_OK;
 }
 
@@ -186,13 +184,11 @@ static circe_status centred(const circe__data *data, const circe__variable *v, c
 /* The stretches to leave out of regressions, before there are residuals: from the products of the columns
  * themselves. */
 static circe_status first_length(const circe__data *data, double *length) {
-    circe__table x = {0}, z = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table x = {0}, z = {0};
     circe_status status = centred(data, &data->x, &x);
     if (status == CIRCE_OK) status = centred(data, &data->z, &z);
     if (status == CIRCE_OK) status = find_length(data, x.data, x.cols, z.data, z.cols, length);
     *length = fmax(1.0, fmin(*length, regression_share * (double)data->dependence->units));
-    circe__table_free(data->context, &x);
-    circe__table_free(data->context, &z);
     return status;
 }
 
@@ -290,18 +286,16 @@ static circe_status leading(const circe__data *data, const circe__table *from, c
 
 circe_status circe__dependence_settle(const circe__data *data, const circe__pair *pair, circe_test_result *result) {
     circe__dependence *d = data->dependence;
-    circe__table left = {0}, noise = {0};
     circe_status status = CIRCE_OK;
     if (d == NULL) return CIRCE_OK;
     if (d->series && !(data->options.block > 0.0) && pair->p * pair->q > 0) {
+        CIRCE__OWNED_BY(circe__table_drop) circe__table left = {0}, noise = {0};
         status = leading(data, &pair->left, &left);
         if (status == CIRCE_OK) status = leading(data, &pair->noise, &noise);
         if (status == CIRCE_OK) status = find_length(data, left.data, left.cols, noise.data, noise.cols, &d->length);
         d->length = fmax(1.0, fmin(d->length, (double)d->units / LEAST_BLOCKS));
         blocks_free(data->context, &d->blocks);
         if (status == CIRCE_OK) status = cut(data->context, d, d->length, &d->blocks);
-        circe__table_free(data->context, &left);
-        circe__table_free(data->context, &noise);
     }
     result->blocks = d->blocks.k;
     result->block_length = d->series ? d->length : 0.0;
@@ -328,7 +322,7 @@ void circe__spread_signs(const circe__data *data, const double *signs, int64_t d
 circe_status circe__block_squares(const circe__data *data, const circe__pair *pair, double *squares) {
     const circe__blocks *b = &data->dependence->blocks;
     int64_t p = pair->p, q = pair->q;
-    double *sum = circe__alloc(data->context, p * q + 1, sizeof *sum);
+    CIRCE__OWNED double *sum = circe__alloc(data->context, p * q + 1, sizeof *sum);
     if (sum == NULL) return CIRCE_ERR_MEMORY;
     memset(squares, 0, (size_t)(p * q) * sizeof *squares);
     for (int64_t k = 0; k < b->k; k++) {
@@ -339,19 +333,17 @@ circe_status circe__block_squares(const circe__data *data, const circe__pair *pa
         }
         for (int64_t e = 0; e < p * q; e++) squares[e] += sum[e] * sum[e];
     }
-    circe__free(data->context, sum);
     return CIRCE_OK;
 }
 
 circe_status circe__block_moments(const circe__data *data, const circe__pair *pair, double *mean, double *variance) {
-    double *null = circe__alloc(data->context, MOMENT_DRAWS, sizeof *null);
+    CIRCE__OWNED double *null = circe__alloc(data->context, MOMENT_DRAWS, sizeof *null);
     *mean = *variance = 0.0;
     if (null == NULL) return CIRCE_ERR_MEMORY;
     circe_status status = circe__wild(data, pair, NULL, MOMENT_DRAWS, (uint64_t)CIRCE__STREAM_SIGNS + 1, null);
     for (int64_t d = 0; status == CIRCE_OK && d < MOMENT_DRAWS; d++) *mean += null[d] / MOMENT_DRAWS;
     for (int64_t d = 0; status == CIRCE_OK && d < MOMENT_DRAWS; d++)
         *variance += (null[d] - *mean) * (null[d] - *mean) / MOMENT_DRAWS;
-    circe__free(data->context, null);
     return status;
 }
 
@@ -398,13 +390,12 @@ circe_status circe__block_order(const circe__data *data, int64_t draw, int64_t *
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
                           "permutations exchange groups of equal size, but no two groups have the same number of rows; "
                           "use the null wild");
-    int64_t *by = circe__alloc(data->context, 2 * k + d->n + 2, sizeof *by);
+    CIRCE__OWNED int64_t *by = circe__alloc(data->context, 2 * k + d->n + 2, sizeof *by);
     if (by == NULL) return CIRCE_ERR_MEMORY;
     circe_random_permutation((circe_random){data->options.seed, CIRCE__STREAM_PERMUTE + (uint64_t)draw}, k, by);
     if (d->series)
         join_stretches(d, by, order);
     else
         swap_groups(&d->blocks, by, d->n, by + k, by + 2 * k, order);
-    circe__free(data->context, by);
     return CIRCE_OK;
 }

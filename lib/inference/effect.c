@@ -77,7 +77,8 @@ circe_status circe__sides_sums(const circe__data *data, const circe__sides *side
     *value = 0.0;
     *norm = 0.0;
     if (p == 0 || q == 0) return CIRCE_OK;
-    double *scratch = circe__alloc(data->context, circe__max(p, q) * circe__max(p, q), sizeof *scratch), diagonal = 0.0;
+    CIRCE__OWNED double *scratch = circe__alloc(data->context, circe__max(p, q) * circe__max(p, q), sizeof *scratch);
+    double diagonal = 0.0;
     circe_status status = scratch == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (index != NULL) {
         left = right = (circe__table){0};
@@ -95,7 +96,6 @@ circe_status circe__sides_sums(const circe__data *data, const circe__sides *side
         circe__table_free(data->context, &left);
         circe__table_free(data->context, &right);
     }
-    circe__free(data->context, scratch);
     return status;
 }
 
@@ -119,8 +119,9 @@ typedef circe_status value_fn(const circe__data *part, void *user, const int64_t
 static circe_status with_interval(const circe__data *part, value_fn *of, void *user, int64_t halves,
                                   circe_effect *effect) {
     int64_t n = part->n, half = n / 2;
-    int64_t *index = circe__alloc(part->context, n, sizeof *index);
-    double *values = circe__alloc(part->context, halves, sizeof *values), mean = 0.0;
+    CIRCE__OWNED int64_t *index = circe__alloc(part->context, n, sizeof *index);
+    CIRCE__OWNED double *values = circe__alloc(part->context, halves, sizeof *values);
+    double mean = 0.0;
     circe_status status = index == NULL || values == NULL ? CIRCE_ERR_MEMORY : of(part, user, NULL, n, &effect->value);
     for (int64_t h = 0; status == CIRCE_OK && h < halves; h++) {
         circe_random_subset((circe_random){part->options.seed, CIRCE__STREAM_HALVES + (uint64_t)h}, n, half, index);
@@ -134,8 +135,6 @@ static circe_status with_interval(const circe__data *part, value_fn *of, void *u
         effect->upper = fmin(fmax(effect->value + circe__quantile(values, halves, 0.975) - mean, 0.0), 1.0);
         effect->value = fmin(fmax(effect->value, 0.0), 1.0);
     }
-    circe__free(part->context, index);
-    circe__free(part->context, values);
     return status;
 }
 
@@ -175,7 +174,7 @@ static circe_status kpc_value(const circe__data *part, void *user, const int64_t
     circe__data rows = {0};
     const circe__data *d = part;
     circe_kernel *constant = NULL;
-    double *zeros = NULL;
+    CIRCE__OWNED double *zeros = NULL;
     circe_status status = CIRCE_OK;
     *value = 0.0;
     if (part->x.constant || part->z.constant) return CIRCE_OK;
@@ -194,7 +193,6 @@ static circe_status kpc_value(const circe__data *part, void *user, const int64_t
         circe_mat y = constant != NULL ? circe_mat_f64(zeros, n, 1) : circe_mat_f64(d->y.points, n, d->y.dim);
         status = circe_measure_kpc(workspace, &kernels, &x, &y, &z, NULL, value, NULL);
     }
-    circe__free(part->context, zeros);
     circe_kernel_destroy(constant);
     circe__data_free(&rows);
     return status;

@@ -60,7 +60,7 @@ static bool may_choose(const circe__data *data) {
 }
 
 circe_status circe__faces_make(const circe__data *data, circe__faces **faces) {
-    double *scores = NULL, *again = NULL;
+    CIRCE__OWNED double *scores = NULL, *again = NULL;
     *faces = NULL;
     if (data->y.dim == 0 || data->by_value || data->y.constant || !may_choose(data)) return CIRCE_OK;
     const int64_t dim = circe__columns(data)->dim;
@@ -79,8 +79,6 @@ circe_status circe__faces_make(const circe__data *data, circe__faces **faces) {
         status = circe__face_set(data, again, 1, CIRCE_KERNEL_LAPLACE, &(*faces)->rough);
         again = NULL;
     }
-    circe__free(data->context, scores);
-    circe__free(data->context, again);
     return status;
 }
 
@@ -227,12 +225,11 @@ static circe_status products_beside(const circe__data *data, circe__table *featu
 static circe_status add_part(const circe__data *data, const circe__sight *sight, unsigned part, double tolerance,
                              int64_t most, circe__table *features, double *left) {
     const circe__sight alone = {part, sight->side, sight->multiple, 0, 0.0};
-    circe__table more = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table more = {0};
     circe_status status =
         kernel_features(data, circe__face_of(data, &alone), sight->multiple, tolerance, most, &more, left);
     if (status == CIRCE_OK && part == CIRCE__METRIC) status = linear_beside(data, &more);
     if (status == CIRCE_OK) status = beside(data, features, &more, 1.0);
-    circe__table_free(data->context, &more);
     return status;
 }
 

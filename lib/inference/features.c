@@ -10,6 +10,13 @@
 #include "inference/inference_parts.h"
 #include "inference/memory.h"
 
+void circe__table_drop(circe__table *table) {
+    if (table->device != NULL)
+        table->device->ops->free(table->device, table->data);
+    else
+        circe__free_local(&table->data);
+}
+
 void circe__table_free(const circe_context *context, circe__table *table) {
     if (table->device != NULL)
         table->device->ops->free(table->device, table->data);
@@ -71,9 +78,9 @@ static circe_status factor_rows(const circe_context *context, const circe_kernel
                                 int64_t n, int64_t dim, double tolerance, int64_t most, const char *name,
                                 circe__table *features, double *left) {
     const circe__loops *loops = circe__loops_for(context->backend, CIRCE_FLOAT64);
-    circe_kernel_factor *factors = NULL;
-    double *F = NULL;
-    void *scratch = NULL;
+    CIRCE__OWNED circe_kernel_factor *factors = NULL;
+    CIRCE__OWNED double *F = NULL;
+    CIRCE__OWNED void *scratch = NULL;
     int64_t capacity = circe__min(most, n);
     circe_status status = circe__resolve(context, kernel, dim, name, &factors);
     if (status != CIRCE_OK) return status;
@@ -90,9 +97,6 @@ static circe_status factor_rows(const circe_context *context, const circe_kernel
     }
     transposition t = {F, n, features};
     if (status == CIRCE_OK) circe__run_ranges(context->threads, n, 8192 / (features->cols + 1) + 1, run_transpose, &t);
-    circe__free(context, factors);
-    circe__free(context, F);
-    circe__free(context, scratch);
     return status;
 }
 
@@ -112,9 +116,9 @@ static circe_status pivots_among(const double *points, int64_t m, double toleran
     const circe_context *context = basis->context;
     const circe__loops *loops = circe__loops_for(context->backend, CIRCE_FLOAT64);
     int64_t capacity = circe__min(most, m), dim = basis->dim;
-    int64_t *pivots = circe__alloc(context, capacity, sizeof *pivots);
-    double *F = circe__alloc(context, capacity * m, sizeof *F);
-    void *scratch = circe__alloc(context, (int64_t)loops->factor_bytes(m, dim, context->threads), 1);
+    CIRCE__OWNED int64_t *pivots = circe__alloc(context, capacity, sizeof *pivots);
+    CIRCE__OWNED double *F = circe__alloc(context, capacity * m, sizeof *F);
+    CIRCE__OWNED void *scratch = circe__alloc(context, (int64_t)loops->factor_bytes(m, dim, context->threads), 1);
     circe_status status = pivots == NULL || F == NULL || scratch == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) {
         circe_mat mat = circe_mat_f64(points, m, dim), out = circe__mat(F, capacity, m, CIRCE_FLOAT64);
@@ -129,17 +133,14 @@ static circe_status pivots_among(const double *points, int64_t m, double toleran
         }
         basis->rank = status == CIRCE_OK ? rank : 0;
     }
-    circe__free(context, pivots);
-    circe__free(context, F);
-    circe__free(context, scratch);
     return status == CIRCE_OK ? circe__basis_invert(basis) : status;
 }
 
 static circe_status pivots_of_some(const circe__data *data, const double *points, int64_t n, int64_t dim,
                                    double tolerance, int64_t most, circe__basis *basis) {
     const circe_context *context = data->context;
-    int64_t *index = circe__alloc(context, RCOT_CANDIDATES, sizeof *index);
-    double *rows = circe__alloc(context, RCOT_CANDIDATES * dim, sizeof *rows);
+    CIRCE__OWNED int64_t *index = circe__alloc(context, RCOT_CANDIDATES, sizeof *index);
+    CIRCE__OWNED double *rows = circe__alloc(context, RCOT_CANDIDATES * dim, sizeof *rows);
     circe_status status = index == NULL || rows == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) {
         circe_random_subset((circe_random){data->options.seed, CIRCE__STREAM_ROWS}, n, RCOT_CANDIDATES, index);
@@ -147,8 +148,6 @@ static circe_status pivots_of_some(const circe__data *data, const double *points
             memcpy(rows + i * dim, points + index[i] * dim, (size_t)dim * sizeof *rows);
         status = pivots_among(rows, RCOT_CANDIDATES, tolerance, most, basis);
     }
-    circe__free(context, index);
-    circe__free(context, rows);
     return status;
 }
 
@@ -226,7 +225,7 @@ circe_status circe__joint_features(const circe__data *data, double tolerance, in
     int64_t n = data->n, dim = x->dim + y->dim;
     if (y->dim == 0)
         return circe__features_of(data, x->kernel, x->points, n, dim, tolerance, most, "x", features, left);
-    double *points = circe__alloc(data->context, n * dim, sizeof *points);
+    CIRCE__OWNED double *points = circe__alloc(data->context, n * dim, sizeof *points);
     circe_status status = points == NULL ? CIRCE_ERR_MEMORY : circe__kernel_copy(data->context, x->kernel, &kernel);
     for (int64_t f = 0; status == CIRCE_OK && f < kernel->n_factors; f++) /* "to the last column" no longer means x */
         if (kernel->factors[f].n_cols == -1) kernel->factors[f].n_cols = x->dim - kernel->factors[f].first_col;
@@ -242,7 +241,6 @@ circe_status circe__joint_features(const circe__data *data, double tolerance, in
     if (status == CIRCE_OK)
         status = circe__features_of(data, kernel, points, n, dim, tolerance, most, "(x, y)", features, left);
     circe_kernel_destroy(kernel);
-    circe__free(data->context, points);
     return status;
 }
 
@@ -306,8 +304,8 @@ circe_status circe__compress(const circe__data *data, circe__table *table, circe
     int64_t q = table->cols;
     *lost = 0.0;
     if (q <= most) return CIRCE_OK;
-    double *V = circe__alloc(data->context, 3 * q * q + 8 * q + 8, sizeof *V);
-    int *iwork = circe__alloc(data->context, 3 + 5 * q, sizeof *iwork);
+    CIRCE__OWNED double *V = circe__alloc(data->context, 3 * q * q + 8 * q + 8, sizeof *V);
+    CIRCE__OWNED int *iwork = circe__alloc(data->context, 3 + 5 * q, sizeof *iwork);
     circe__table *both[2] = {table, along};
     circe_status status = V == NULL || iwork == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) {
@@ -329,7 +327,5 @@ circe_status circe__compress(const circe__data *data, circe__table *table, circe
         circe__table_free(data->context, both[b]);
         *both[b] = rotated;
     }
-    circe__free(data->context, V);
-    circe__free(data->context, iwork);
     return status;
 }

@@ -176,7 +176,7 @@ circe_status circe__forest_residual(const circe__data *data, circe__table *targe
     if (q > MOST_COLUMNS)
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "a forest takes at most %d columns of x or z; there are %lld",
                           MOST_COLUMNS, (long long)q);
-    circe__table plain = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table plain = {0};
     const circe__variable *y = circe__columns(data);
     forest f = {.data = data, .y = y, .target = &plain, .n = n, .d = y->dim, .q = q, .tried = (y->dim + 2) / 3};
     f.sums = circe__calloc(context, PARTS * n * q, sizeof *f.sums);
@@ -190,7 +190,6 @@ circe_status circe__forest_residual(const circe__data *data, circe__table *targe
         status = plant(&p);
     }
     if (status == CIRCE_OK) subtract(&f, target);
-    circe__table_free(context, &plain);
     circe__free(context, f.sums);
     circe__free(context, f.counts);
     circe__free(context, p.rows);

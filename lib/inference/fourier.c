@@ -32,7 +32,8 @@ static circe_status draw_factor(const circe__data *data, const circe_kernel_fact
         for (int64_t c = first; c < first + cols; c++) f->category[c] = true;
         return CIRCE_OK;
     }
-    double *normal = circe__alloc(data->context, cols + 1, sizeof *normal), sigma = sqrt(factor->sigma2);
+    CIRCE__OWNED double *normal = circe__alloc(data->context, cols + 1, sizeof *normal);
+    double sigma = sqrt(factor->sigma2);
     if (normal == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t k = 0; k < f->n; k++) {
         circe_random_normal(generator, (uint64_t)(k * (cols + 1)), cols + 1, normal);
@@ -40,7 +41,6 @@ static circe_status draw_factor(const circe__data *data, const circe_kernel_fact
             factor->kind == CIRCE_KERNEL_LAPLACE ? 1.0 / (sigma * fmax(fabs(normal[cols]), 1e-12)) : 1.0 / sigma;
         for (int64_t c = 0; c < cols; c++) f->frequency[(first + c) * f->n + k] += normal[c] * scale;
     }
-    circe__free(data->context, normal);
     return CIRCE_OK;
 }
 

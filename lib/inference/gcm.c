@@ -51,7 +51,8 @@ circe_status circe__test_gcm(const circe__data *data, circe_test_result *result)
     circe_status status = circe__pair_make(data, &plan, &pair, &regressions, result);
     if (status != CIRCE_OK) return status;
     int64_t pairs = pair.p * pair.q;
-    double *T = circe__alloc(context, 2 * pairs + 1, sizeof *T), *null = circe__alloc(context, draws, sizeof *null);
+    CIRCE__OWNED double *T = circe__alloc(context, 2 * pairs + 1, sizeof *T),
+                        *null = circe__alloc(context, draws, sizeof *null);
     if (T == NULL || null == NULL) {
         status = CIRCE_ERR_MEMORY;
         goto done;
@@ -91,8 +92,6 @@ circe_status circe__test_gcm(const circe__data *data, circe_test_result *result)
     if (status == CIRCE_OK) status = circe__check_near_pair(data, &regressions, &pair, result);
 
 done:
-    circe__free(context, T);
-    circe__free(context, null);
     circe__pair_free(context, &pair);
     circe__regressions_free(context, &regressions);
     return status;

@@ -37,9 +37,9 @@ static circe_status make_sides(const circe__data *data, circe__pair *pair, circe
 static circe_status permute(const circe__data *data, const circe__pair *pair, double *null) {
     int64_t n = pair->n, p = pair->p, q = pair->q, draws = data->options.draws;
     const circe__algebra *algebra = data->context->backend->algebra;
-    int64_t *order = circe__alloc(data->context, n, sizeof *order);
-    double *shuffled = circe__alloc(data->context, n * q + 1, sizeof *shuffled);
-    double *product = circe__alloc(data->context, p * q + 1, sizeof *product);
+    CIRCE__OWNED int64_t *order = circe__alloc(data->context, n, sizeof *order);
+    CIRCE__OWNED double *shuffled = circe__alloc(data->context, n * q + 1, sizeof *shuffled);
+    CIRCE__OWNED double *product = circe__alloc(data->context, p * q + 1, sizeof *product);
     circe_status status = order == NULL || shuffled == NULL || product == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int64_t d = 0; status == CIRCE_OK && d < draws; d++) {
         if (data->dependence != NULL)
@@ -54,9 +54,6 @@ static circe_status permute(const circe__data *data, const circe__pair *pair, do
         null[d] = circe__square_norm(product, p * q);
         if (d % 8 == 0) status = circe__progress(data->context, "permutations", d, draws);
     }
-    circe__free(data->context, order);
-    circe__free(data->context, shuffled);
-    circe__free(data->context, product);
     return status;
 }
 

@@ -204,9 +204,10 @@ circe_status circe_test_impute(circe_context *context, const circe_mat *x, const
     CIRCE_OWN_SETTINGS;
     circe_test_options options;
     sheet s = {0};
-    double *cells[3] = {NULL, NULL, NULL}, *p = NULL, start = circe__seconds();
-    int64_t *donors = NULL;
-    int *counts = NULL;
+    CIRCE__OWNED double *p = NULL;
+    double *cells[3] = {NULL, NULL, NULL}, start = circe__seconds();
+    CIRCE__OWNED int64_t *donors = NULL;
+    CIRCE__OWNED int *counts = NULL;
     if (context == NULL || x == NULL || z == NULL || result == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "context, x, z and result must not be NULL");
     if (imputations < 2 || imputations > 1000)
@@ -237,8 +238,5 @@ circe_status circe_test_impute(circe_context *context, const circe_mat *x, const
     for (int k = 0; k < 3; k++) circe__free(context, cells[k]);
     circe__free(context, s.cells);
     circe__free(context, s.category);
-    circe__free(context, donors);
-    circe__free(context, counts);
-    circe__free(context, p);
     return status;
 }

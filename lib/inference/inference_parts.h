@@ -140,6 +140,7 @@ circe_status circe__beside(const circe__data *data, int64_t parts, circe__part_f
 /* ---- features.c ------------------------------------------------------------------------------------------------- */
 
 void circe__table_free(const circe_context *context, circe__table *table);
+void circe__table_drop(circe__table *table); /* the same, of a local (CIRCE__OWNED_BY) */
 circe_status circe__table_new(const circe_context *context, int64_t rows, int64_t cols, circe__table *table);
 circe_status circe__table_copy(const circe_context *context, const circe__table *from, circe__table *to);
 

@@ -112,7 +112,7 @@ circe_status circe__block_loo(const circe__data *data, const circe__spectrum *sp
                               const double *ridge, int64_t n_ridge, double *errors, double *alone) {
     circe__spectrum none = {.n = spectrum->n, .Q = spectrum->Q, .s = spectrum->s};
     circe__regressor regressor = {.data = data, .spectrum = spectrum};
-    circe__table e = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table e = {0};
     circe_status status = circe__table_new(data->context, target->rows, circe__min(target->cols, MOST_COLUMNS), &e);
     for (int64_t l = 0; status == CIRCE_OK && l < n_ridge; l++) {
         regressor.ridge = ridge[l];
@@ -120,7 +120,6 @@ circe_status circe__block_loo(const circe__data *data, const circe__spectrum *sp
     }
     regressor.spectrum = &none;
     if (status == CIRCE_OK) status = error_at(&regressor, target, &e, alone);
-    circe__table_free(data->context, &e);
     return status;
 }
 

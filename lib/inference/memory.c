@@ -120,14 +120,13 @@ static int later(const void *a, const void *b) {
 }
 
 static void tidy(circe_test_memory *m) {
-    uint64_t *used = circe__alloc(m->context, m->n, sizeof *used);
+    CIRCE__OWNED uint64_t *used = circe__alloc(m->context, m->n, sizeof *used);
     int64_t n = 0;
     if (used == NULL) return;
     for (int64_t i = 0; i < m->capacity; i++)
         if (m->entries[i].used != 0) used[n++] = m->entries[i].used;
     qsort(used, (size_t)n, sizeof *used, later);
     (void)resize(m, m->capacity, used[n / 2] + (m->n == 1));
-    circe__free(m->context, used);
 }
 
 circe_status circe__memory_begin(const circe_context *context, circe_test_memory *m) {
@@ -230,12 +229,11 @@ static circe__key key_of(const circe__data *data, const circe__table *target, in
 }
 
 static circe_status copy_variable(const circe__data *data, const circe__variable *from, circe__variable *to) {
-    int64_t *all = circe__alloc(data->context, data->total, sizeof *all);
+    CIRCE__OWNED int64_t *all = circe__alloc(data->context, data->total, sizeof *all);
     if (all == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t i = 0; i < data->total; i++) all[i] = i;
     circe__variable_free(data->context, to);
     circe_status status = circe__variable_subset(data, from, all, data->total, to);
-    circe__free(data->context, all);
     return status;
 }
 

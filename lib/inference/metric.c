@@ -86,11 +86,10 @@ static circe_status kernel_rows(const learning *w, double sigma2, const double *
     const circe_context *context = w->data->context;
     const circe__loops *loops = circe__loops_for(context->backend, CIRCE_FLOAT64);
     circe_kernel_factor gaussian = {.kind = CIRCE_KERNEL_GAUSSIAN, .n_cols = w->d, .sigma2 = sigma2};
-    void *scratch = circe__alloc(context, (int64_t)loops->gram_bytes(r, w->d, context->threads), 1);
+    CIRCE__OWNED void *scratch = circe__alloc(context, (int64_t)loops->gram_bytes(r, w->d, context->threads), 1);
     if (scratch == NULL) return CIRCE_ERR_MEMORY;
     circe_mat rows = circe_mat_f64(a, n, w->d), pivots = circe_mat_f64(b, r, w->d), mat = circe_mat_f64(out, n, r);
     loops->gram((circe__factors){&gaussian, 1}, &rows, &pivots, &mat, context->threads, scratch);
-    circe__free(context, scratch);
     return CIRCE_OK;
 }
 
@@ -141,7 +140,7 @@ static circe_status coefficients(const learning *w, const smooth *s, double *bet
     const circe_context *context = w->data->context;
     const circe__algebra *algebra = context->backend->algebra;
     int64_t r = s->r, q = w->target.cols;
-    double *G = circe__alloc(context, r * r + 2 * r * q + 1, sizeof *G);
+    CIRCE__OWNED double *G = circe__alloc(context, r * r + 2 * r * q + 1, sizeof *G);
     if (G == NULL) return CIRCE_ERR_MEMORY;
     double *cross = G + r * r, *along = cross + r * q;
     algebra->gram_update(r, w->m, s->F.data, r, 0.0, G, r);
@@ -152,7 +151,6 @@ static circe_status coefficients(const learning *w, const smooth *s, double *bet
     algebra->gemm(1, 0, r, q, w->m, 1.0, s->F.data, r, w->target.data, q, 0.0, cross, q);
     algebra->gemm(0, 0, r, q, r, 1.0, G, r, cross, q, 0.0, along, q);
     algebra->gemm(1, 0, r, q, r, 1.0, s->root, r, along, q, 0.0, beta, q);
-    circe__free(context, G);
     return status;
 }
 
@@ -294,7 +292,8 @@ static circe_status prepare(const circe__data *data, const circe__table *columns
 /* y's columns and, for a side, the normal scores of their products and the steps of its tree: a function that jumps in
  * one direction and is smooth in another is a smooth function of the step and of the other. */
 static circe_status columns_of(const circe__data *data, bool products, int side, circe__table *columns) {
-    circe__table more = {0}, none = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table more = {0};
+    circe__table none = {0};
     const circe__table *steps = products ? &data->faces->steps[side] : &none;
     const circe__variable *y = circe__columns(data);
     int64_t n = data->total, d = y->dim;
@@ -310,7 +309,6 @@ static circe_status columns_of(const circe__data *data, bool products, int side,
         if (more.cols > 0) memcpy(row + d, more.data + i * more.cols, (size_t)more.cols * sizeof *row);
         for (int64_t k = 0; k < steps->cols; k++) row[d + more.cols + k] = steps->data[i * steps->cols + k];
     }
-    circe__table_free(data->context, &more);
     return status;
 }
 
@@ -319,7 +317,8 @@ static circe_status learn_side(learning *w, const circe__table *columns, const s
     const circe__data *data = w->data;
     int64_t d = columns->cols;
     bool learned = false;
-    double *points = NULL, *A = circe__alloc(data->context, d * d, sizeof *A);
+    CIRCE__OWNED double *A = circe__alloc(data->context, d * d, sizeof *A);
+    double *points = NULL;
     circe_status status = A == NULL ? CIRCE_ERR_MEMORY : iterate(w, start, A, &learned);
     if (status == CIRCE_OK && learned) {
         points = circe__alloc(data->context, data->total * d, sizeof *points);
@@ -329,7 +328,6 @@ static circe_status learn_side(learning *w, const circe__table *columns, const s
         data->context->backend->algebra->gemm(0, 0, data->total, d, d, 1.0, columns->data, d, A, d, 0.0, points, d);
         status = circe__face_set(data, points, d, CIRCE_KERNEL_GAUSSIAN, &data->faces->metric[w->side]);
     }
-    circe__free(data->context, A);
     return status;
 }
 
@@ -348,7 +346,7 @@ circe_status circe__metric_learn(const circe__data *data, const circe__table *co
     learning w[2] = {{.data = data}, {.data = data}};
     const circe__table *learned_from[2] = {NULL, NULL};
     smooth start[STARTS] = {{0}};
-    circe__table columns = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table columns = {0};
     double sigma2 = 1.0;
     int any = -1;
     for (int t = 0; t < 2; t++) {
@@ -370,7 +368,6 @@ circe_status circe__metric_learn(const circe__data *data, const circe__table *co
     sides both = {w, &columns, learned_from, start};
     if (status == CIRCE_OK) status = circe__beside(data, 2, run_side, &both);
     for (int k = 0; k < STARTS; k++) smooth_free(data->context, &start[k]);
-    circe__table_free(data->context, &columns);
     learning_free(&w[0]);
     learning_free(&w[1]);
     return status;

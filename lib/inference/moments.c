@@ -198,7 +198,7 @@ static circe_status product_gram(const circe__data *data, const circe__pair *pai
     const circe__rows_pair there = circe__rows_pair_of(pair);
     if (pair->left.device != NULL) return pair->left.device->ops->product_gram(pair->left.device, &there, gram);
     int64_t most = circe__max(ROWS, HELD / circe__max(size, 1));
-    double *C = circe__alloc(data->context, most * size, sizeof *C);
+    CIRCE__OWNED double *C = circe__alloc(data->context, most * size, sizeof *C);
     if (C == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t row = 0; row < pair->n; row += most) {
         int64_t rows = circe__min(most, pair->n - row);
@@ -206,17 +206,15 @@ static circe_status product_gram(const circe__data *data, const circe__pair *pai
             multiply_out(pair->left.data + (row + i) * p, p, pair->noise.data + (row + i) * q, q, C + i * size);
         data->context->backend->algebra->gram_update(size, rows, C, size, row == 0 ? 0.0 : 1.0, gram, size);
     }
-    circe__free(data->context, C);
     return CIRCE_OK;
 }
 
 static circe_status sample_gram(const circe__data *data, const circe__pair *pair, const sample *s, double *gram) {
-    double *K = circe__alloc(data->context, s->n * s->n, sizeof *K);
+    CIRCE__OWNED double *K = circe__alloc(data->context, s->n * s->n, sizeof *K);
     if (K == NULL) return CIRCE_ERR_MEMORY;
     weight_rows(data, pair, s, 0, s->n, gram, K);
     double scale = (double)pair->n / (double)s->n;
     for (int64_t e = 0; e < s->n * s->n; e++) gram[e] *= scale;
-    circe__free(data->context, K);
     return CIRCE_OK;
 }
 
@@ -232,9 +230,9 @@ circe_status circe__null_weights(const circe__data *data, const circe__pair *pai
         return status;
     }
     int64_t size = products ? pair->p * pair->q : s.n;
-    double *gram = circe__alloc(context, 3 * size * size + 6 * size + 8, sizeof *gram);
+    CIRCE__OWNED double *gram = circe__alloc(context, 3 * size * size + 6 * size + 8, sizeof *gram);
     double *w = circe__alloc(context, size + 1, sizeof *w);
-    int *iwork = circe__alloc(context, 3 + 5 * size, sizeof *iwork);
+    CIRCE__OWNED int *iwork = circe__alloc(context, 3 + 5 * size, sizeof *iwork);
     status = gram == NULL || w == NULL || iwork == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK && size > 0)
         status = products ? product_gram(data, pair, gram) : sample_gram(data, pair, &s, gram);
@@ -247,8 +245,6 @@ circe_status circe__null_weights(const circe__data *data, const circe__pair *pai
         w[k] = w[size - 1 - k];
         w[size - 1 - k] = held;
     }
-    circe__free(context, gram);
-    circe__free(context, iwork);
     circe__free(context, s.owned);
     if (status != CIRCE_OK) {
         circe__free(context, w);

@@ -68,7 +68,8 @@ static circe_status training_part(const circe__data *data, const circe__fold *fo
 
 static circe_status choose_ridge(circe__outside *fit, const circe__table *target) {
     const circe_test_options *o = &fit->part.options;
-    double alone = 0.0, *errors = circe__alloc(fit->part.context, o->n_ridge, sizeof *errors);
+    CIRCE__OWNED double *errors = circe__alloc(fit->part.context, o->n_ridge, sizeof *errors);
+    double alone = 0.0;
     int64_t best = 0;
     if (errors == NULL) return CIRCE_ERR_MEMORY;
     circe_status status = circe__loo(&fit->part, &fit->spectrum, target, o->ridge, o->n_ridge, errors, &alone);
@@ -79,7 +80,6 @@ static circe_status choose_ridge(circe__outside *fit, const circe__table *target
     if (status == CIRCE_OK) status = circe__regressor_set(&fit->part, &fit->spectrum, ridge, &fit->regressor);
     fit->regressor.info.ridge_chosen = chosen;
     fit->regressor.info.loo_error = alone > 0.0 ? errors[best] / alone : 1.0;
-    circe__free(fit->part.context, errors);
     return status;
 }
 
@@ -101,9 +101,9 @@ circe_status circe__outside_fit(const circe__data *data, const circe__table *fea
 circe_status circe__outside_residual(const circe__data *data, const circe__outside *fit, const circe__table *target,
                                      const circe__fold *fold, circe__table *residual) {
     const circe__algebra *algebra = data->context->backend->algebra;
-    circe__table train = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table train = {0};
     int64_t q = target->cols, r = fit->spectrum.rank, ld = circe__max(r, 1);
-    double *inner = circe__alloc(data->context, r * q + 1, sizeof *inner);
+    CIRCE__OWNED double *inner = circe__alloc(data->context, r * q + 1, sizeof *inner);
     circe_status status = inner == NULL ? CIRCE_ERR_MEMORY : centered_rows(data, target, fold, &train, residual);
     if (status == CIRCE_OK && q > 0) {
         algebra->gemm(1, 0, r, q, fold->n_train, 1.0, fit->spectrum.Q, ld, train.data, q, 0.0, inner, q);
@@ -111,8 +111,6 @@ circe_status circe__outside_residual(const circe__data *data, const circe__outsi
             for (int64_t c = 0; c < q; c++) inner[k * q + c] /= fit->spectrum.s[k] + fit->regressor.ridge;
         algebra->gemm(0, 0, fold->n_test, q, r, -1.0, fit->Q_test.data, ld, inner, q, 1.0, residual->data, q);
     }
-    circe__free(data->context, inner);
-    circe__table_free(data->context, &train);
     return status;
 }
 

@@ -44,19 +44,18 @@ circe_status circe__pair_statistic(const circe__data *data, const circe__pair *p
     int64_t p = pair->p, q = pair->q;
     *value = 0.0;
     if (p == 0 || q == 0) return CIRCE_OK;
-    double *product = circe__alloc(data->context, p * q, sizeof *product);
+    CIRCE__OWNED double *product = circe__alloc(data->context, p * q, sizeof *product);
     if (product == NULL) return CIRCE_ERR_MEMORY;
     circe_status status = circe__cross(data->context, &pair->left, p, &pair->right, q, product);
     if (status == CIRCE_OK) *value = circe__square_norm(product, p * q);
-    circe__free(data->context, product);
     return status;
 }
 
 /* For gcm: indicators of the categories of a variable's delta columns, beside its other columns. */
 static circe_status column_features(const circe__data *data, const circe__variable *v, int64_t rows,
                                     circe__table *out) {
-    bool *category = circe__calloc(data->context, v->dim, sizeof *category);
-    circe__table indicators = {0};
+    CIRCE__OWNED bool *category = circe__calloc(data->context, v->dim, sizeof *category);
+    CIRCE__OWNED_BY(circe__table_drop) circe__table indicators = {0};
     circe_kernel *kernel = NULL;
     int64_t plain = 0, at = 0;
     double left;
@@ -87,8 +86,6 @@ static circe_status column_features(const circe__data *data, const circe__variab
         memcpy(out->data + i * out->cols + plain, indicators.data + i * indicators.cols,
                (size_t)indicators.cols * sizeof(double));
     circe_kernel_destroy(kernel);
-    circe__table_free(data->context, &indicators);
-    circe__free(data->context, category);
     return status;
 }
 
@@ -147,27 +144,25 @@ static circe_status extend_rows(const circe__data *data, circe__table *table) {
 static circe_status center_y(const circe__data *data, const circe__regressor *regressor, circe__table *left) {
     if (left->rows == data->total) return circe__residual(regressor, left);
     circe__local local = {0};
-    int64_t *index = circe__alloc(data->context, data->n, sizeof *index);
+    CIRCE__OWNED int64_t *index = circe__alloc(data->context, data->n, sizeof *index);
     if (index == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t i = 0; i < data->n; i++) index[i] = i;
     circe_status status =
         circe__local_make(data, index, data->n, &regressor->spectrum->sight, regressor->ridge, &local);
     if (status == CIRCE_OK) status = circe__residual(&local.regressor, left);
-    circe__free(data->context, index);
     circe__local_free(data->context, &local);
     return status;
 }
 
 /* Sets info.remaining of the left side: the share of the target that its regression leaves. */
 static circe_status left_remaining(const circe__data *data, const circe__table *target, circe__regressor *regressor) {
-    circe__table copy = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table copy = {0};
     double before = 0.0, after = 0.0;
     circe_status status = circe__size_of(data, target, &before);
     if (status == CIRCE_OK) status = circe__table_copy(data->context, target, &copy);
     if (status == CIRCE_OK) status = circe__residual(regressor, &copy);
     if (status == CIRCE_OK) status = circe__size_of(data, &copy, &after);
     if (status == CIRCE_OK) regressor->info.remaining = before > 0.0 ? after / before : 0.0;
-    circe__table_free(data->context, &copy);
     return status;
 }
 
@@ -187,7 +182,7 @@ static circe_status weigh_along_y(const circe__data *data, circe__table *left) {
     int64_t d = circe__min(y->dim, MOST_WEIGHTS), n = left->rows, p = left->cols;
     int64_t places = d == 0 ? 0 : circe__max(1, circe__min(MOST_PLACES, MOST_WEIGHTS / d)), all = 1 + d * places;
     circe__table out = {0};
-    double *scratch = circe__alloc(data->context, data->n, sizeof *scratch);
+    CIRCE__OWNED double *scratch = circe__alloc(data->context, data->n, sizeof *scratch);
     circe_status status = scratch == NULL ? CIRCE_ERR_MEMORY : circe__table_new(data->context, n, p * all, &out);
     for (int64_t i = 0; status == CIRCE_OK && i < n; i++)
         memcpy(out.data + i * out.cols, left->data + i * p, (size_t)p * sizeof(double));
@@ -199,7 +194,6 @@ static circe_status weigh_along_y(const circe__data *data, circe__table *left) {
             for (int64_t a = 0; a < p; a++) out.data[i * out.cols + w * p + a] = sign * left->data[i * p + a];
         }
     }
-    circe__free(data->context, scratch);
     if (status != CIRCE_OK) {
         circe__table_free(data->context, &out);
         return status;
@@ -366,7 +360,8 @@ static circe_status compress_sides(const circe__data *data, circe__pair *pair, c
 
 circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *plan, circe__pair *pair,
                               circe__regressions *regressions, circe_test_result *result) {
-    circe__table target = {0}, noise = {0}; /* noise: of the target */
+    CIRCE__OWNED_BY(circe__table_drop) circe__table target = {0};
+    circe__table noise = {0}; /* of the target */
     *pair = (circe__pair){.n = data->total, .scale = 1.0};
     *regressions = (circe__regressions){0};
     circe__regressor *sides = regressions->side;
@@ -379,7 +374,6 @@ circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *p
     if (status == CIRCE_OK && checked)
         status = circe__check_sides(data, plan->regress_x ? &target : NULL, &noise, regressions, pair, result);
     if (status == CIRCE_OK && data->n > MANY_ROWS && !plan->columns) status = compress_sides(data, pair, result);
-    circe__table_free(data->context, &target);
     pair->noise_x = noise;
     if (status != CIRCE_OK) {
         circe__pair_free(data->context, pair);
@@ -406,11 +400,10 @@ circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *p
 static circe_status by_draws(const circe__data *data, const circe__pair *pair, double value,
                              circe_test_result *result) {
     int64_t draws = data->options.draws;
-    double *null = circe__alloc(data->context, draws, sizeof *null);
+    CIRCE__OWNED double *null = circe__alloc(data->context, draws, sizeof *null);
     if (null == NULL) return CIRCE_ERR_MEMORY;
     circe_status status = circe__wild(data, pair, NULL, draws, CIRCE__STREAM_SIGNS, null);
     if (status == CIRCE_OK) circe__report_draws(value, null, draws, pair->scale, result);
-    circe__free(data->context, null);
     return status;
 }
 

@@ -24,7 +24,7 @@ enum { MOST_COLUMNS = 16, LEAST_HALF = 20 };
 static circe_status joint_data(const circe__data *data, circe__data *joint) {
     const circe__variable *y = circe__columns(data);
     int64_t n = data->n, dim = y->dim + data->z.dim, *all = circe__alloc(data->context, n, sizeof *all);
-    double *points = circe__alloc(data->context, n * dim, sizeof *points);
+    CIRCE__OWNED double *points = circe__alloc(data->context, n * dim, sizeof *points);
     circe_status status = all == NULL || points == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int64_t i = 0; status == CIRCE_OK && i < n; i++) {
         all[i] = i;
@@ -42,7 +42,6 @@ static circe_status joint_data(const circe__data *data, circe__data *joint) {
         points = NULL;
     }
     circe__free(data->context, all);
-    circe__free(data->context, points);
     return status;
 }
 
@@ -124,10 +123,9 @@ static circe_status both_halves(const circe__data *data, const circe__data *join
     const circe__fold folds[2] = {{order, order + half, half, rest}, {order + half, order, rest, half}};
     circe_status status = CIRCE_OK;
     for (int k = 0; status == CIRCE_OK && k < 2; k++) {
-        circe__table f = {0};
+        CIRCE__OWNED_BY(circe__table_drop) circe__table f = {0};
         status = predict(joint, x, &folds[k], &f);
         if (status == CIRCE_OK) status = half_scores(data, &f, &folds[k], found, result);
-        circe__table_free(data->context, &f);
         if (status == CIRCE_OK) status = circe__progress(data->context, "halves", k + 1, 2);
     }
     return status;

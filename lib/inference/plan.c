@@ -32,8 +32,8 @@ static circe_status probe(circe_context *context, const circe_mat *variable[3], 
     circe_test_options own = *options;
     circe_mat part[3] = {{0}};
     const double **columns[3] = {&own.weights, &own.groups, &own.time};
-    int64_t *rows = circe__alloc(context, n, sizeof *rows);
-    double *scratch = circe__alloc(context, 3 * n, sizeof *scratch);
+    CIRCE__OWNED int64_t *rows = circe__alloc(context, n, sizeof *rows);
+    CIRCE__OWNED double *scratch = circe__alloc(context, 3 * n, sizeof *scratch);
     circe_status status = rows == NULL || scratch == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) circe_random_subset((circe_random){options->seed, 0x706c616eu}, variable[0]->rows, n, rows);
     for (int k = 0; status == CIRCE_OK && k < 3; k++) {
@@ -49,8 +49,6 @@ static circe_status probe(circe_context *context, const circe_mat *variable[3], 
     if (status == CIRCE_OK)
         status = circe_test(context, &part[0], part[1].data != NULL ? &part[1] : NULL, &part[2], &own, result);
     for (int k = 0; k < 3; k++) circe__free(context, part[k].data);
-    circe__free(context, rows);
-    circe__free(context, scratch);
     return status;
 }
 

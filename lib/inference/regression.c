@@ -158,10 +158,9 @@ circe_status circe__loo(const circe__data *data, const circe__spectrum *spectrum
                         const double *ridge, int64_t n_ridge, double *errors, double *alone) {
     if (circe__in_blocks(data, spectrum->n))
         return circe__block_loo(data, spectrum, target, ridge, n_ridge, errors, alone);
-    double *P = NULL;
+    CIRCE__OWNED double *P = NULL;
     circe_status status = project(data, spectrum, target, &P);
     if (status == CIRCE_OK) status = loo_of(data, spectrum, target, P, ridge, n_ridge, errors, alone);
-    circe__free(data->context, P);
     return status;
 }
 
@@ -302,14 +301,13 @@ static circe_status try_around(const circe__data *data, const circe__spectrum *s
 static circe_status try_ridges(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
                                choice *best) {
     const circe_test_options *o = &data->options;
-    double *P = NULL;
+    CIRCE__OWNED double *P = NULL;
     int64_t guess = -1;
     if (circe__in_blocks(data, spectrum->n)) return try_around(data, spectrum, target, NULL, -1, best);
     circe_status status = project(data, spectrum, target, &P);
     if (status == CIRCE_OK && are_ascending(o->ridge, o->n_ridge))
         status = guess_ridge(data, spectrum->s, spectrum->rank, target, P, &guess);
     if (status == CIRCE_OK) status = try_around(data, spectrum, target, P, guess, best);
-    circe__free(data->context, P);
     return status;
 }
 
@@ -377,10 +375,8 @@ static circe_status leading(const circe__data *data, const circe__table *target,
     if (status == CIRCE_OK) status = circe__compress(data, out, NULL, LEADING_COLUMNS, &lost);
     if (status != CIRCE_OK || q <= LEADING_COLUMNS) return status;
     if (out->device != NULL) {
-        circe__table ascending = *out;
-        status = circe__some_columns(data->context, &ascending, LEADING_COLUMNS - 1, -1, LEADING_COLUMNS, out);
-        circe__table_free(data->context, &ascending);
-        return status;
+        CIRCE__OWNED_BY(circe__table_drop) circe__table ascending = *out;
+        return circe__some_columns(data->context, &ascending, LEADING_COLUMNS - 1, -1, LEADING_COLUMNS, out);
     }
     for (int64_t i = 0; i < out->rows; i++) /* ascending to descending */
         for (int64_t k = 0; k < LEADING_COLUMNS / 2; k++) {
@@ -444,8 +440,9 @@ static circe_status ridge_of_some(const needing *w, int t, const circe__table *F
     const circe_context *context = a->data->context;
     const circe__table *target = a->by[t];
     int64_t q = circe__min(target->cols, LOO_COLUMNS), r = F->cols, rank = some->rank, guess = -1;
-    double *C = circe__alloc(context, (r + rank) * q + 1, sizeof *C), *P = C + r * q;
-    circe__table rows = {0};
+    CIRCE__OWNED double *C = circe__alloc(context, (r + rank) * q + 1, sizeof *C);
+    double *P = C + r * q;
+    CIRCE__OWNED_BY(circe__table_drop) circe__table rows = {0};
     circe_status status = C == NULL ? CIRCE_ERR_MEMORY : circe__cross(context, F, r, target, q, C);
     if (status == CIRCE_OK && q > 0) context->backend->algebra->gemm(0, 0, rank, q, r, 1.0, V, r, C, q, 0.0, P, q);
     if (status == CIRCE_OK && are_ascending(a->data->options.ridge, a->data->options.n_ridge))
@@ -453,8 +450,6 @@ static circe_status ridge_of_some(const needing *w, int t, const circe__table *F
     if (status == CIRCE_OK) status = circe__table_rows(context, target, w->index, w->some, &rows);
     if (status == CIRCE_OK) status = try_around(&w->part, some, &rows, P, guess, &a->best[t]);
     a->best[t].sight.side = t;
-    circe__table_free(context, &rows);
-    circe__free(context, C);
     return status;
 }
 
@@ -468,7 +463,7 @@ static circe_status count_needed(void *user, const circe__table *F, const double
     const circe_context *context = a->data->context;
     const circe__spectrum all = {.n = F->rows, .rank = rank, .s = s};
     circe__spectrum some = {.n = w->some, .rank = rank, .s = s, .sight = a->made->spectra[w->k].sight};
-    circe__table rows = {0}, turned = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table rows = {0}, turned = {0};
     double least = HUGE_VAL;
     circe_status status = circe__table_rows(context, F, w->index, w->some, &rows);
     if (status == CIRCE_OK) status = circe__turned(context, &rows, V, rank, &turned);
@@ -480,8 +475,6 @@ static circe_status count_needed(void *user, const circe__table *F, const double
     }
     *needed = rank;
     while (w->quick && *needed > 1 && s[rank - *needed] < negligible * least) --*needed;
-    circe__table_free(context, &rows);
-    circe__table_free(context, &turned);
     return status;
 }
 
@@ -493,7 +486,7 @@ static circe_status run_spectrum(void *user, int64_t k) {
     const bool quick = a->made->side[sight.side].quick;
     const int64_t some = some_of(data, quick);
     if (some == 0) return circe__spectrum_make(data, &sight, made);
-    circe__table F = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table F = {0};
     needing w = {.a = a, .k = k, .quick = quick, .some = some};
     w.index = circe__alloc(data->context, some, sizeof *w.index);
     circe_status status = w.index == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
@@ -507,7 +500,6 @@ static circe_status run_spectrum(void *user, int64_t k) {
     for (int64_t i = 0; status == CIRCE_OK && i < some; i++) w.part.unit[i] = data->unit[w.index[i]];
     if (status == CIRCE_OK) status = circe__weigh(data, &F);
     if (status == CIRCE_OK) status = circe__decompose_needed(data, &F, NULL, count_needed, &w, made);
-    circe__table_free(data->context, &F);
     circe__free(data->context, w.index);
     circe__free(data->context, w.part.unit);
     return status;
@@ -598,7 +590,7 @@ circe_status circe__residual(const circe__regressor *regressor, circe__table *ta
     const circe__algebra *algebra = data->context->backend->algebra;
     const circe__spectrum *sp = regressor->spectrum;
     int64_t n = sp->n, r = sp->rank, q = table->cols;
-    double *inner = circe__alloc(data->context, (r + 1) * q + 1, sizeof *inner);
+    CIRCE__OWNED double *inner = circe__alloc(data->context, (r + 1) * q + 1, sizeof *inner);
     circe_status status = CIRCE_OK;
     if (inner == NULL) return CIRCE_ERR_MEMORY;
     if (q > 0 && table->device != NULL) {
@@ -612,6 +604,5 @@ circe_status circe__residual(const circe__regressor *regressor, circe__table *ta
             for (int64_t c = 0; c < q; c++) inner[k * q + c] /= sp->s[k] + regressor->ridge;
         algebra->gemm(0, 0, n, q, r, -1.0, sp->Q, circe__max(r, 1), inner, q, 1.0, table->data, q);
     }
-    circe__free(data->context, inner);
     return status;
 }

@@ -57,9 +57,9 @@ static circe_status set_near(circe__resampler *r, const circe__data *part, const
 
 static circe_status fit_columns(circe__resampler *r, circe__data *part, const int64_t *index) {
     int64_t n = part->n, dim = part->x.dim;
-    circe__table target = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table target = {0};
     circe__regressions made = {0};
-    double *scale = circe__alloc(part->context, dim, sizeof *scale);
+    CIRCE__OWNED double *scale = circe__alloc(part->context, dim, sizeof *scale);
     part->options.undersmoothing = 1.0;
     circe_status status = scale == NULL ? CIRCE_ERR_MEMORY : scaled_columns(part, &target, scale);
     const circe__table *targets[2] = {&target, NULL};
@@ -73,8 +73,6 @@ static circe_status fit_columns(circe__resampler *r, circe__data *part, const in
             r->residual[i * dim + c] = scale[c] > 0.0 ? e / sqrt(rest) : x;
         }
     if (status == CIRCE_OK) status = set_near(r, part, &made.side[0], index);
-    circe__free(part->context, scale);
-    circe__table_free(part->context, &target);
     circe__regressions_free(part->context, &made);
     return status;
 }

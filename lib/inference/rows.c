@@ -108,11 +108,10 @@ circe_status circe__pick_columns(const circe_context *context, const circe__tabl
 
 circe_status circe__some_columns(const circe_context *context, const circe__table *from, int64_t first, int64_t step,
                                  int64_t cols, circe__table *to) {
-    int64_t *index = circe__alloc(context, cols + 1, sizeof *index);
+    CIRCE__OWNED int64_t *index = circe__alloc(context, cols + 1, sizeof *index);
     if (index == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t c = 0; c < cols; c++) index[c] = first + step * c;
     circe_status status = circe__pick_columns(context, from, index, cols, to);
-    circe__free(context, index);
     return status;
 }
 
@@ -193,7 +192,7 @@ circe_status circe__rows_beside(const circe__data *data, const circe__table *a, 
     const circe__table *parts[2] = {a, b};
     circe_test_device *device = both->device;
     int64_t wide = both->cols, most = circe__max(a->cols, b->cols);
-    double *unit = circe__alloc(data->context, most * wide + 1, sizeof *unit);
+    CIRCE__OWNED double *unit = circe__alloc(data->context, most * wide + 1, sizeof *unit);
     circe_status status = unit == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int t = a->cols > 0 ? 0 : 1; status == CIRCE_OK && t < 2; t++) {
         int64_t cols = parts[t]->cols, first = t == 0 ? 0 : a->cols;
@@ -203,7 +202,6 @@ circe_status circe__rows_beside(const circe__data *data, const circe__table *a, 
         status = device->ops->times(device, both->rows, cols, wide, 1.0, parts[t]->data, cols, 0, unit,
                                     first == 0 ? 0.0 : 1.0, both->data, wide);
     }
-    circe__free(data->context, unit);
     return status;
 }
 
@@ -216,12 +214,11 @@ circe_status circe__rows_squares(const circe__table *table, int64_t columns, con
 
 circe_status circe__rows_square(const circe__data *data, const circe__table *table, int64_t columns,
                                 const circe__regressor *regressor, double *sum) {
-    double *squares = circe__alloc(data->context, columns + 1, sizeof *squares);
+    CIRCE__OWNED double *squares = circe__alloc(data->context, columns + 1, sizeof *squares);
     *sum = 0.0;
     if (squares == NULL) return CIRCE_ERR_MEMORY;
     circe_status status = circe__rows_squares(table, columns, regressor, squares);
     for (int64_t c = 0; status == CIRCE_OK && c < columns; c++) *sum += squares[c];
-    circe__free(data->context, squares);
     return status;
 }
 
@@ -235,7 +232,7 @@ circe_status circe__rows_leverage(const circe__data *data, const circe__spectrum
                                   circe__regressor *regressor, double *degrees) {
     circe_test_device *device = data->device;
     int64_t r = spectrum->rank;
-    double *inverse = circe__alloc(data->context, r + 1, sizeof *inverse);
+    CIRCE__OWNED double *inverse = circe__alloc(data->context, r + 1, sizeof *inverse);
     if (inverse == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t k = 0; k < r; k++) inverse[k] = 1.0 / (spectrum->s[k] + ridge);
     regressor->device = device;
@@ -243,7 +240,6 @@ circe_status circe__rows_leverage(const circe__data *data, const circe__spectrum
     if (status == CIRCE_OK)
         status = device->ops->leverage(device, spectrum->n, spectrum->Q, r, data->device_unit.data, inverse,
                                        regressor->leverage, degrees);
-    circe__free(data->context, inverse);
     return status;
 }
 
@@ -277,7 +273,7 @@ circe_status circe__rows_wild(const circe__data *data, const circe__pair *pair, 
     circe_test_device *device = pair->left.device;
     const circe__rows_pair of = circe__rows_pair_of(pair);
     int64_t words = circe__sign_words(pair->n), most = circe__min(draws, DRAWS);
-    uint32_t *bits = circe__alloc(data->context, most * words, sizeof *bits);
+    CIRCE__OWNED uint32_t *bits = circe__alloc(data->context, most * words, sizeof *bits);
     circe_status status = bits == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int64_t d = 0; status == CIRCE_OK && d < draws; d += DRAWS) {
         int64_t here = circe__min(DRAWS, draws - d);
@@ -285,7 +281,6 @@ circe_status circe__rows_wild(const circe__data *data, const circe__pair *pair, 
         status = device->ops->wild(device, &of, bits, inverse, here, null + d);
         if (status == CIRCE_OK) status = circe__progress(data->context, "wild bootstrap", d + here, draws);
     }
-    circe__free(data->context, bits);
     return status;
 }
 

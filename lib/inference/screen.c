@@ -70,7 +70,7 @@ static circe_status consider_at(screening *s, circe__sight sight, bool of_x, boo
     const circe__table *targets[2] = {of_x ? s->targets[0] : NULL, of_z ? s->targets[1] : NULL};
     const double extras[2] = {extra, extra};
     circe__gcv found[2];
-    circe__table F = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table F = {0};
     double left;
     if (targets[0] == NULL && targets[1] == NULL) return CIRCE_OK;
     circe_status status = circe__face_features(s->data, &sight, 1e-6, rank, &F, &left);
@@ -88,7 +88,6 @@ static circe_status consider_at(screening *s, circe__sight sight, bool of_x, boo
         }
     for (int t = 0; status == CIRCE_OK && t < 2; t++)
         if (targets[t] != NULL) s->floor[t] = fmin(s->floor[t], found[t].error);
-    circe__table_free(s->data->context, &F);
     return status;
 }
 
@@ -145,12 +144,11 @@ static void take_better(screening *s, const screening *from, int t) {
 }
 
 static circe_status consider_widths(screening *s, unsigned part, const double *width, int64_t n) {
-    screening *tried = circe__alloc(s->data->context, n, sizeof *tried);
+    CIRCE__OWNED screening *tried = circe__alloc(s->data->context, n, sizeof *tried);
     widths w = {s, part, width, tried};
     circe_status status = tried == NULL ? CIRCE_ERR_MEMORY : circe__beside(s->all, n, try_width, &w);
     for (int64_t k = 0; status == CIRCE_OK && k < n; k++)
         for (int t = 0; t < 2; t++) take_better(s, &tried[k], t);
-    circe__free(s->data->context, tried);
     return status;
 }
 

@@ -39,8 +39,9 @@ circe_status circe__decompose_needed(const circe__data *data, circe__table *F, c
     const circe_context *context = data->context;
     const circe__algebra *algebra = context->backend->algebra;
     int64_t r = F->cols, first = 0;
-    double *V = circe__alloc(context, 3 * r * r + 6 * r + 8, sizeof *V), *s = circe__alloc(context, r + 1, sizeof *s);
-    int *iwork = circe__alloc(context, 3 + 5 * r, sizeof *iwork);
+    CIRCE__OWNED double *V = circe__alloc(context, 3 * r * r + 6 * r + 8, sizeof *V);
+    double *s = circe__alloc(context, r + 1, sizeof *s);
+    CIRCE__OWNED int *iwork = circe__alloc(context, 3 + 5 * r, sizeof *iwork);
     circe__table Q = {0};
     circe_status status = V == NULL || s == NULL || iwork == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status != CIRCE_OK) goto done;
@@ -67,9 +68,7 @@ circe_status circe__decompose_needed(const circe__data *data, circe__table *F, c
     s = NULL;
 
 done:
-    circe__free(context, V);
     circe__free(context, s);
-    circe__free(context, iwork);
     circe__table_free(context, F);
     return status;
 }
@@ -95,12 +94,11 @@ circe_status circe__features_y(const circe__data *data, const circe__sight *sigh
 }
 
 circe_status circe__spectrum_make(const circe__data *data, const circe__sight *sight, circe__spectrum *spectrum) {
-    circe__table F = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table F = {0};
     *spectrum = (circe__spectrum){.sight = *sight};
     circe_status status = circe__features_y(data, sight, &F, &spectrum->left_out);
     if (status == CIRCE_OK) status = circe__weigh(data, &F);
     if (status == CIRCE_OK) status = circe__decompose(data, &F, NULL, spectrum);
-    circe__table_free(data->context, &F);
     if (status != CIRCE_OK) circe__spectrum_free(data->context, spectrum);
     return status;
 }
@@ -109,7 +107,7 @@ circe_status circe__spectrum_make(const circe__data *data, const circe__sight *s
 circe_status circe__spectrum_linear(const circe__data *data, circe__spectrum *spectrum) {
     const circe__variable *y = circe__columns(data);
     int64_t n = data->total, d = y->dim, kept = 0;
-    circe__table F = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table F = {0};
     *spectrum = (circe__spectrum){.sight.parts = CIRCE__LINEAR};
     circe_status status = circe__table_new(data->context, n, d, &F);
     if (status != CIRCE_OK) return status;
@@ -122,7 +120,6 @@ circe_status circe__spectrum_linear(const circe__data *data, circe__spectrum *sp
     status = circe__weigh(data, &F);
     if (status == CIRCE_OK) status = circe__to_device(data, &F);
     if (status == CIRCE_OK) status = circe__decompose(data, &F, NULL, spectrum);
-    circe__table_free(data->context, &F);
     if (status != CIRCE_OK) return status;
     while (kept < spectrum->rank && spectrum->s[kept] <= 1e-10 * spectrum->s[spectrum->rank - 1]) kept++;
     for (int64_t k = 0; k < kept; k++) spectrum->s[k] = HUGE_VAL; /* collinear: 1 / s is 0 */

@@ -86,14 +86,13 @@ static circe_status gather(const circe__data *data, int64_t k, const int64_t *of
 static circe_status strata_make(const circe__data *data, circe__strata *s) {
     const circe_context *context = data->context;
     int64_t n = data->n, *of = circe__alloc(context, n, sizeof *of), *first = circe__alloc(context, n, sizeof *first);
-    bool *used = circe__calloc(context, data->y.dim + 1, sizeof *used);
+    CIRCE__OWNED bool *used = circe__calloc(context, data->y.dim + 1, sizeof *used);
     circe_status status = of == NULL || first == NULL || used == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) {
         for (int64_t c = 0; c < data->y.dim; c++) used[c] = is_class(data, c);
         int64_t k = number_values(data, used, of, first);
         status = gather(data, k, of, first, s);
     }
-    circe__free(context, used);
     circe__free(context, of);
     circe__free(context, first);
     return status;
@@ -128,7 +127,7 @@ circe_status circe__equal_rows(const circe__data *data, circe__strata *s) {
     const double least = 0.3; /* of the degrees of freedom */
     const circe_context *context = data->context;
     int64_t n = data->n, most = (int64_t)((1.0 - least) * (double)n), *of = circe__alloc(context, 2 * n, sizeof *of);
-    circe__entry *entry = circe__alloc(context, 2 * n, sizeof *entry);
+    CIRCE__OWNED circe__entry *entry = circe__alloc(context, 2 * n, sizeof *entry);
     circe_status status = of == NULL || entry == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     *s = (circe__strata){0};
     if (status == CIRCE_OK) {
@@ -136,7 +135,6 @@ circe_status circe__equal_rows(const circe__data *data, circe__strata *s) {
         if (k <= most) status = gather(data, k, of, of + n, s);
     }
     circe__free(context, of);
-    circe__free(context, entry);
     return status;
 }
 

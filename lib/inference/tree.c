@@ -241,7 +241,7 @@ static circe_status grow_best(tree *t, circe__table *rest, int side, int64_t few
 circe_status circe__tree_grow(const circe__data *data, const circe__table *target, int side, int64_t few) {
     const circe_context *context = data->context;
     int64_t n = target->rows;
-    circe__table rest = {0};
+    CIRCE__OWNED_BY(circe__table_drop) circe__table rest = {0};
     tree t = {.data = data, .target = &rest};
     data->faces->splits[side] = 0;
     if (n != data->total || n > MOST_ROWS || target->cols == 0 || data->y.dim == 0) return CIRCE_OK;
@@ -250,7 +250,7 @@ circe_status circe__tree_grow(const circe__data *data, const circe__table *targe
     t.values = circe__alloc(context, t.dim * n, sizeof *t.values);
     t.spare = circe__alloc(context, n, sizeof *t.spare);
     t.sorted = circe__alloc(context, t.dim * n, sizeof *t.sorted);
-    circe__entry *entries = circe__alloc(context, 2 * n, sizeof *entries);
+    CIRCE__OWNED circe__entry *entries = circe__alloc(context, 2 * n, sizeof *entries);
     bool made = t.order != NULL && t.sorted != NULL && t.values != NULL && t.spare != NULL && entries != NULL;
     circe_status status = made ? plain_target(data, target, side, &rest) : CIRCE_ERR_MEMORY;
     if (status == CIRCE_OK) {
@@ -258,11 +258,9 @@ circe_status circe__tree_grow(const circe__data *data, const circe__table *targe
         sort_rows(&t, entries);
         status = grow_best(&t, &rest, side, few);
     }
-    circe__table_free(context, &rest);
     circe__free(context, t.order);
     circe__free(context, t.sorted);
     circe__free(context, t.values);
     circe__free(context, t.spare);
-    circe__free(context, entries);
     return status;
 }

@@ -110,9 +110,9 @@ static circe_status by_products(const circe__data *data, const circe__pair *pair
                                 const bootstrap *b, double *null) {
     const circe_context *context = data->context;
     int64_t draws = b->draws, n = pair->n, all = pair->p * pair->q, columns = circe__min(all, BLOCK_COLUMNS);
-    double *C = circe__alloc(context, BLOCK_ROWS * columns, sizeof *C);
-    double *signs = circe__alloc(context, draws * BLOCK_ROWS, sizeof *signs);
-    double *sums = circe__alloc(context, draws * columns, sizeof *sums);
+    CIRCE__OWNED double *C = circe__alloc(context, BLOCK_ROWS * columns, sizeof *C);
+    CIRCE__OWNED double *signs = circe__alloc(context, draws * BLOCK_ROWS, sizeof *signs);
+    CIRCE__OWNED double *sums = circe__alloc(context, draws * columns, sizeof *sums);
     circe_status status = C == NULL || signs == NULL || sums == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int64_t first = 0; status == CIRCE_OK && first < all; first += BLOCK_COLUMNS) {
         int64_t here = circe__min(BLOCK_COLUMNS, all - first);
@@ -126,9 +126,6 @@ static circe_status by_products(const circe__data *data, const circe__pair *pair
         }
         if (status == CIRCE_OK) gather_draws(sums, inverse == NULL ? NULL : inverse + first, draws, here, null);
     }
-    circe__free(context, C);
-    circe__free(context, signs);
-    circe__free(context, sums);
     return status;
 }
 
@@ -136,9 +133,10 @@ static circe_status by_pairs(const circe__data *data, const circe__pair *pair, c
     const circe_context *context = data->context;
     const circe__algebra *algebra = context->backend->algebra;
     int64_t draws = b->draws, n = pair->n, p = pair->p, q = pair->q;
-    double *W = circe__alloc(context, 2 * PAIR_ROWS * n, sizeof *W), *K = W == NULL ? NULL : W + PAIR_ROWS * n;
-    double *signs = circe__alloc(context, draws * n, sizeof *signs);
-    double *sums = circe__alloc(context, draws * PAIR_ROWS, sizeof *sums);
+    CIRCE__OWNED double *W = circe__alloc(context, 2 * PAIR_ROWS * n, sizeof *W);
+    double *K = W == NULL ? NULL : W + PAIR_ROWS * n;
+    CIRCE__OWNED double *signs = circe__alloc(context, draws * n, sizeof *signs);
+    CIRCE__OWNED double *sums = circe__alloc(context, draws * PAIR_ROWS, sizeof *sums);
     circe_status status = W == NULL || signs == NULL || sums == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) draw_signs(data, b, n, 0, n, signs, n);
     for (int64_t row = 0; status == CIRCE_OK && row < n; row += PAIR_ROWS) {
@@ -151,9 +149,6 @@ static circe_status by_pairs(const circe__data *data, const circe__pair *pair, c
             for (int64_t i = 0; i < rows; i++) null[d] += signs[d * n + row + i] * sums[d * rows + i];
         status = circe__progress(context, "wild bootstrap", row + rows, n);
     }
-    circe__free(context, W);
-    circe__free(context, signs);
-    circe__free(context, sums);
     return status;
 }
 

@@ -17,8 +17,8 @@ void circe__gram(const circe_context *context, circe__factors kernel, const circ
 circe_status circe_gram(circe_context *context, const circe_kernel *kernel, const circe_mat *a, const circe_mat *b,
                         circe_mat *out) {
     CIRCE_OWN_SETTINGS;
-    circe_kernel_factor *factors = NULL;
-    void *scratch = NULL;
+    CIRCE__OWNED circe_kernel_factor *factors = NULL;
+    CIRCE__OWNED void *scratch = NULL;
     if (context == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context must not be NULL");
     circe_status status = circe__check_data(a, "a", 1);
     if (status == CIRCE_OK) status = circe__check_data(b, "b", 1);
@@ -35,10 +35,7 @@ circe_status circe_gram(circe_context *context, const circe_kernel *kernel, cons
     if (status == CIRCE_OK) status = circe__resolve(context, kernel, a->cols, "a and b", &factors);
     if (status != CIRCE_OK) return status;
     scratch = circe__alloc(context, (int64_t)circe__gram_bytes(context, out->dtype, b->rows, b->cols), 1);
-    if (scratch == NULL) {
-        status = CIRCE_ERR_MEMORY;
-        goto done;
-    }
+    if (scratch == NULL) return CIRCE_ERR_MEMORY;
     /* In blocks of rows, so that the caller can stop a large one. Their size is a multiple of every tile's. */
     int64_t block = circe__max(BLOCK_ELEMENTS / out->cols / BLOCK_ROWS, 1) * BLOCK_ROWS;
     for (int64_t i = 0; status == CIRCE_OK && i < out->rows; i += block) {
@@ -47,9 +44,5 @@ circe_status circe_gram(circe_context *context, const circe_kernel *kernel, cons
         circe__gram(context, (circe__factors){factors, circe_kernel_n_factors(kernel)}, &rows, b, &part, scratch);
         if (n < out->rows) status = circe__progress(context, "gram", i + n, out->rows);
     }
-
-done:
-    circe__free(context, scratch);
-    circe__free(context, factors);
     return status;
 }

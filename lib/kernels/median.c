@@ -247,10 +247,10 @@ circe_status circe_median_sigma2(circe_context *context, const circe_mat *points
     int64_t n = circe__min(points->rows, SUBSET), pairs = n * (n - 1) / 2;
     int threads = context->threads;
     selection s = {.n = pairs, .parts = circe__count_parts(threads, pairs, LEAST)};
-    int64_t *rows = circe__alloc(context, n, sizeof *rows);
-    double *copy = circe__alloc(context, n * n_cols, sizeof *copy);
+    CIRCE__OWNED int64_t *rows = circe__alloc(context, n, sizeof *rows);
+    CIRCE__OWNED double *copy = circe__alloc(context, n * n_cols, sizeof *copy);
     double *squares = circe__alloc(context, pairs, sizeof *squares);
-    double *few = circe__alloc(context, pairs, sizeof *few);
+    CIRCE__OWNED double *few = circe__alloc(context, pairs, sizeof *few);
     s.counts = circe__alloc(context, s.parts * BINS, sizeof *s.counts);
     if (rows == NULL || copy == NULL || squares == NULL || few == NULL || s.counts == NULL) {
         status = CIRCE_ERR_MEMORY;
@@ -276,10 +276,7 @@ circe_status circe_median_sigma2(circe_context *context, const circe_mat *points
             circe_fail(CIRCE_ERR_VALUE, "all points are equal, so the median heuristic finds no width; give sigma2");
 
 done:
-    circe__free(context, rows);
-    circe__free(context, copy);
     circe__free(context, squares);
-    circe__free(context, few);
     circe__free(context, s.counts);
     return status;
 }

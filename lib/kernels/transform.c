@@ -136,7 +136,7 @@ circe_status circe_transform_columns(circe_context *context, const circe_mat *va
                           (long long)values->rows, (long long)values->cols, (long long)out->rows, (long long)out->cols);
     int64_t n = values->rows;
     circe__entry *entries = circe__alloc(context, 2 * n, sizeof *entries);
-    double *quantiles = NULL;
+    CIRCE__OWNED double *quantiles = NULL;
     if (entries == NULL) return CIRCE_ERR_MEMORY;
     if (transform == CIRCE_TRANSFORM_NORMAL_SCORES && values->cols > 1) { /* the columns share them */
         quantiles = circe__alloc(context, n, sizeof *quantiles);
@@ -154,6 +154,5 @@ circe_status circe_transform_columns(circe_context *context, const circe_mat *va
         if (!plain) transform_column(context, &s);
     }
     circe__free(context, entries);
-    circe__free(context, quantiles);
     return CIRCE_OK;
 }
