@@ -92,7 +92,7 @@ class ThreadsTest(CliTest):
     table = ["train", "--data", "big_table.csv", "--target", "x1", "--features", "y,z,x2", "--invariant-to", "z", "--given", "y",
              "--net", "3x48", "--epochs", "2", "--batch", "128", "--gamma", "5", "--no-report"]
     images = ["train", "--images", "pictures.csv", "--path-column", "path", "--target", "height", "--invariant-to", "light", "--net",
-              "conv8s2n,res8,pool2,16", "--epochs", "2", "--batch", "32", "--gamma", "1", "--no-report"]
+              "conv8s2n,res8,pool2,16", "--epochs", "2", "--batch", "32", "--gamma", "1", "--baseline", "none", "--no-report"]
 
     def commands(self):
         yield "measures", ["measure", "all", *self.data, *self.holdout]

@@ -111,7 +111,9 @@ class ImagesTest(CliTest):
         return tensors((self.path / name).read_bytes())[1]
 
     def trained(self, images, *options, out="m.safetensors"):
-        self.succeed(*self.train(images, *options, out=out), "--quiet")
+        """Without a network to compare with, which would be trained, too."""
+        alone = () if "none" in options else ("--baseline", "none")
+        self.succeed(*self.train(images, *alone, *options, out=out), "--quiet")
         return self.weights(out)
 
     def predict(self, model, images, *options):
