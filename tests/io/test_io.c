@@ -63,9 +63,11 @@ static void read_splits_the_source(void **state) {
     assert_int_equal(io_read(in_directory("s.csv:c:d"), NULL, &table), CIRCE_OK);
     assert_true(at(&table, 0, 0) == 3.0);
     io_table_free(&table);
-    assert_int_equal(io_read(in_directory("s.csv:b"), "a", &table), CIRCE_OK);
+    assert_int_equal(io_read(in_directory("s.csv"), "a", &table), CIRCE_OK);
     assert_true(at(&table, 0, 0) == 1.0);
     io_table_free(&table);
+    assert_int_equal(io_read(in_directory("s.csv:b"), "a", &table), CIRCE_ERR_ARGUMENT);
+    assert_says("leave out ':b'");
     assert_int_equal(io_read(in_directory("t:b.csv"), NULL, &table), CIRCE_OK); /* a whole path wins */
     assert_true(at(&table, 0, 0) == 5.0);
     io_table_free(&table);
