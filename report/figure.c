@@ -200,9 +200,9 @@ static void put_style(FILE *out, const report_series *s) {
 }
 
 /* Numbers along a logarithmic axis: every power of ten, or every second, ... of many; 2 and 5 as well where there are
- * few, since an axis within one decade would have no number at all. */
-static void put_log_tics(FILE *out, char axis, const range *r) {
-    double decades = log10(r->high / r->low);
+ * few and the panel has room for them, since an axis within one decade would have no number at all. */
+static void put_log_tics(FILE *out, char axis, const range *r, bool narrow) {
+    double decades = log10(r->high / r->low), few = narrow ? 1.5 : 2.5;
     int stride = (int)fmax(1.0, ceil(decades / 7.0)), first = (int)floor(log10(r->low));
     const char *between = "";
     fprintf(out, "set %ctics (", axis);
@@ -211,7 +211,7 @@ static void put_log_tics(FILE *out, char axis, const range *r) {
             double value = digit * pow(10.0, k);
             bool major = digit == 1 && k % stride == 0;
             if (value < r->low || value > r->high) continue;
-            if (major || (decades < 2.5 && (digit == 2 || digit == 5)))
+            if (major || (decades < few && (digit == 2 || digit == 5)))
                 fprintf(out, "%s'%g' %.6g", between, value, value);
             else if (stride == 1)
                 fprintf(out, "%s'' %.6g 1", between, value);
@@ -263,7 +263,7 @@ static void put_axis(FILE *out, char axis, const char *label, const range *r, bo
     fprintf(out, "\n%s logscale %c\n", r->log ? "set" : "unset", axis);
     fprintf(out, "set %crange [%.9g:%.9g]\n", axis, r->low, r->high);
     if (r->log)
-        put_log_tics(out, axis, r);
+        put_log_tics(out, axis, r, narrow);
     else if (narrow)
         fprintf(out, "set %ctics norotate %.6g\n", axis, round_step(r, 4));
     else

@@ -168,6 +168,24 @@ static void axes_have_numbers_that_fit(void **state) {
     }
 }
 
+/* 200, 500, ... 20000: seven numbers, which a third of the width has no room for. */
+static void logarithmic_axes_have_numbers_that_fit(void **state) {
+    static const double gamma[] = {200, 23000}, error[] = {0.6, 0.7};
+    static const report_series s = {.label = "error", .n = 2, .x = gamma, .y = error, .style = REPORT_LINE};
+    static const report_panel panels[] = {{.title = "1", .log_x = true, .series = &s, .n_series = 1},
+                                          {.title = "2", .log_x = true, .series = &s, .n_series = 1},
+                                          {.title = "3", .log_x = true, .series = &s, .n_series = 1}};
+    (void)state;
+    for (int n = 1; n <= 3; n += 2) {
+        report_figure figure = {.name = "decades", .panels = panels, .n_panels = n, .columns = 3};
+        bool drawn;
+        assert_int_equal(report_draw(&figure, test_directory(), &drawn), CIRCE_OK);
+        const char *script = read_whole(test_path("decades.gp"));
+        assert_int_equal(count(script, "'10000' 10000"), n);
+        assert_int_equal(count(script, "'5000' 5000"), n == 1);
+    }
+}
+
 /* Panels of 0.001 to 2 and of 10 to 20: by themselves, or all from 0.001 to 20. */
 static void panels_can_share_a_range(void **state) {
     static const double small[] = {1e-3, 2.0}, large[] = {10.0, 20.0}, at[] = {1.0, 2.0};
@@ -477,9 +495,10 @@ static void page_refuses_an_svg_with_a_script(void **state) {
 }
 
 TEST_MAIN("report", TEST(csv_quotes_what_needs_it), TEST(figure_is_drawn_with_its_script_and_data),
-          TEST(axes_have_numbers_that_fit), TEST(panels_can_share_a_range),
-          TEST(figure_without_gnuplot_keeps_script_and_data), TEST(figure_of_a_failing_gnuplot_is_not_drawn),
-          TEST(what_cannot_be_written_is_said), TEST(page_escapes_everything), TEST(page_has_signs_and_contents),
-          TEST(figure_names_categories), TEST(figure_names_percentages), TEST(figure_keeps_strange_texts),
-          TEST(figure_tells_values), TEST(page_asks_for_nothing), TEST(page_replaces_what_is_no_text),
-          TEST(page_holds_the_figures_themselves), TEST(page_refuses_an_svg_with_a_script))
+          TEST(axes_have_numbers_that_fit), TEST(logarithmic_axes_have_numbers_that_fit),
+          TEST(panels_can_share_a_range), TEST(figure_without_gnuplot_keeps_script_and_data),
+          TEST(figure_of_a_failing_gnuplot_is_not_drawn), TEST(what_cannot_be_written_is_said),
+          TEST(page_escapes_everything), TEST(page_has_signs_and_contents), TEST(figure_names_categories),
+          TEST(figure_names_percentages), TEST(figure_keeps_strange_texts), TEST(figure_tells_values),
+          TEST(page_asks_for_nothing), TEST(page_replaces_what_is_no_text), TEST(page_holds_the_figures_themselves),
+          TEST(page_refuses_an_svg_with_a_script))
