@@ -151,12 +151,22 @@ static double largest_as_good(const gamma_point *p, int64_t n, const gamma_rules
     return largest;
 }
 
+static double height_at(const gamma_point *curve, int64_t n, double gamma) {
+    double height = -INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        if (curve[i].gamma <= gamma) height = curve[i].height;
+    return height;
+}
+
 double gamma_take(gamma_point *points, int64_t n, const gamma_rules *rules, bool *reached) {
     gamma_point curve[GAMMA_MOST_POINTS];
     double wanted;
     int64_t kept = curve_of(points, n, rules, curve);
-    *reached = kept > 0 && curve[kept - 1].height >= rules->enough;
+    bool passes = kept > 0 && curve[kept - 1].height >= rules->enough;
+    *reached = false;
     if (kept == 0) return n > 0 ? points[0].gamma : 0.0;
     double gamma = curve[first_high_enough(curve, kept, rules, &wanted)].gamma;
-    return *reached ? largest_as_good(points, n, rules, gamma) : gamma;
+    if (passes) gamma = largest_as_good(points, n, rules, gamma);
+    *reached = height_at(curve, kept, gamma) >= rules->enough; /* where the curve just passes, below may not */
+    return gamma;
 }

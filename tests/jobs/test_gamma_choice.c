@@ -111,6 +111,8 @@ static void reached_at_the_level(void **state) {
     assert_true(reached);
     assert_near(TAKEN(0.3, &reached, {0.3, 1e-3}, {0.31, 0.04}, {0.31, 0.04}), 10.0, 0.0, 1.0);
     assert_false(reached);
+    assert_near(TAKEN(0.3, &reached, {0.31, 1e-4}, {0.4, 0.045}, {0.5, 0.06}), 10.0, 0.0, 1.0); /* nearly the most */
+    assert_false(reached);
 }
 
 /* Where p-values stay near the level whatever gamma, the error decides. */
