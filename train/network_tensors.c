@@ -254,11 +254,8 @@ static circe_status read_body(const train_network *network, const circe_tensor_f
     OWNED circe_tensor *wanted = NULL;
     int64_t n = 0;
     circe_status status = list_tensors(network, params, buffers, &wanted, &n);
-    if (status == CIRCE_OK) {
-        n = keep_body(network, wanted, n, params, end);
-        status = read_tensors(file, wanted, n);
-    }
-    return status;
+    if (status != CIRCE_OK || wanted == NULL) return status;
+    return read_tensors(file, wanted, keep_body(network, wanted, n, params, end));
 }
 
 /* Where the parameters of the first dense layer begin. */
