@@ -83,7 +83,7 @@ CIRCE_API circe_status circe_measure_hsic(circe_workspace *workspace, const circ
 typedef struct circe_batch_options {
     double ridge;        /* lambda in (K_yy + lambda I), > 0 */
     circe_method method; /* AUTO (low rank if y allows it), LOWRANK or DENSE */
-    double tolerance;    /* the share of a kernel matrix's trace that low rank leaves out; 0: what the dtype needs */
+    double tolerance;    /* the share of a kernel matrix's trace that low rank may leave out; 0: what the dtype needs */
 } circe_batch_options;
 
 /* Sets every field to its default. */

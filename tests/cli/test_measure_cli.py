@@ -350,7 +350,8 @@ class BatchMeasureTest(CliTest):
                 self.assertEqual((dense["method"], low["method"]), ("dense", "lowrank"))
                 self.assertAlmostEqual(low["value"] / dense["value"], 1, places=7)
                 coarse = self.measure(name, *options, "--method", "lowrank", "--tolerance", "0.2")
-                self.assertNotAlmostEqual(coarse["value"] / dense["value"], 1, places=5)
+                if name != "gcm":  # its regressions are solved with all of the factor: leaving some out would save nothing
+                    self.assertNotAlmostEqual(coarse["value"] / dense["value"], 1, places=5)
                 self.refuse(2, ["rff", "auto, lowrank or dense", name], *self.measure_args(name=name), "--method", "rff")
 
     def test_float32_is_close(self):
