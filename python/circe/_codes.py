@@ -27,6 +27,21 @@ def numbers(values, name: str, mean: Optional[ConditionalMean], kernel: Optional
     return np.asarray(array).reshape(len(array), -1)
 
 
+def refuse_others(codes: np.ndarray, name: str, mean: ConditionalMean) -> None:
+    """Refuses numbers that mean.encode cannot have made: another encoding of the categories, or one that the fit has not
+    seen. What has no categories may be any number, and other shapes are refused elsewhere."""
+    known = getattr(mean, "_categories", {}).get(name, ())
+    columns = codes.reshape(len(codes), -1) if codes.ndim in (1, 2) and codes.size else np.empty((0, 0))
+    for c, texts in enumerate(known if columns.shape[1] == len(known) else ()):
+        if texts is None:
+            continue
+        column = columns[:, c]
+        wrong = np.flatnonzero(~((column >= 0) & (column < len(texts)) & (column == np.round(column))))
+        if wrong.size:
+            raise errors.DataError(f"{name}: row {wrong[0]} is {column[wrong[0]]:g}, which is no code of the fit: these are 0 to "
+                                   f"{len(texts) - 1}. Encode the categories with mean.encode(..., {name!r})")
+
+
 def _is_delta(kernel: KernelLike, name: str, column: int) -> bool:
     """Whether the kernel only compares this column for equality."""
     handle, library = _kernels.parse(_runtime.context(), kernel, f"kernel_{name}"), _native.library()

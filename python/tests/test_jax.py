@@ -414,3 +414,14 @@ print(losses._ffi.backend(), np.allclose(losses.circe_loss(x, y, z, mean, sigma2
 
 def test_weights_through_python():
     assert run_python(CALLBACK_WEIGHTS, CIRCE_JAX="callback").split() == ["callback", "True", "True", "0.0"]
+
+
+def test_codes_that_the_fit_has_not_made_are_refused():
+    y = np.random.default_rng(0).normal(size=90)
+    mean = circe.ConditionalMean().fit(y, np.array(["north", "south", "west"])[np.arange(90) % 3])
+    codes = np.arange(90.0) % 3
+    losses.circe_loss(y, y, codes, mean)
+    codes[5] = 7
+    for given in (codes, jnp.asarray(codes)):
+        with pytest.raises(circe.DataError, match="z: row 5 is 7, which is no code of the fit: these are 0 to 2"):
+            losses.circe_loss(y, y, given, mean)

@@ -101,6 +101,8 @@ def _points(values, name: str, dtype, mean: Optional[ConditionalMean] = None, ke
         raise errors.ArgumentError(f"{name} is missing")
     if not isinstance(values, Array) and (type(values) is not np.ndarray or values.dtype.kind in "OUS"):
         values = _codes.numbers(values, name, mean, kernel)
+    elif getattr(mean, "columns_", ()) and not isinstance(values, jax.core.Tracer):
+        _codes.refuse_others(np.asarray(values, np.float64), name, mean)
     return _rows(values, name, dtype)
 
 

@@ -31,7 +31,7 @@ def _points(tensor, name: str, x: Tensor, plan: _plans.Plan) -> Tensor:
     if not isinstance(tensor, Tensor):
         tensor = torch.as_tensor(_codes.numbers(tensor, name, plan.mean, getattr(plan.spec, name)), device=x.device)
     elif plan.coded() and tensor.device.type == "cpu":
-        _known_codes(tensor, name, plan)
+        _codes.refuse_others(tensor.detach().double().numpy(), name, plan.mean)
     if tensor.device != x.device:
         raise errors.DeviceError(f"{name} is on {tensor.device} and x on {x.device}; they must be on one device: "
                                  f"{name}.to(x.device)")
@@ -42,21 +42,6 @@ def _points(tensor, name: str, x: Tensor, plan: _plans.Plan) -> Tensor:
             raise errors.DTypeError(f"{name} has dtype {tensor.dtype}; it must contain real numbers")
         tensor = tensor.to(x.dtype)
     return _rows(tensor, name)
-
-
-def _known_codes(tensor: Tensor, name: str, plan: _plans.Plan) -> None:
-    """Refuses what mean.encode cannot have made: another encoding of the categories, or one that the fit has not seen."""
-    known = plan.mean._categories.get(name, ())
-    columns = tensor.detach().reshape(len(tensor), -1) if tensor.dim() else tensor
-    for c, texts in enumerate(known if columns.dim() == 2 and columns.shape[1] == len(known) else ()):
-        if texts is None:
-            continue
-        codes = columns[:, c].double()
-        wrong = torch.nonzero(~((codes >= 0) & (codes < len(texts)) & (codes == codes.round())))
-        if len(wrong):
-            row = int(wrong[0])
-            raise errors.DataError(f"{name}: row {row} is {codes[row].item():g}, which is no code of the fit: these are 0 to "
-                                   f"{len(texts) - 1}. Encode the categories with mean.encode(..., {name!r})")
 
 
 def _rows(tensor: Tensor, name: str) -> Tensor:

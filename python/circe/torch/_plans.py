@@ -121,7 +121,7 @@ class Plan:
 
     def coded(self) -> bool:
         """Whether the mean was fitted on categories: y or z are then their codes."""
-        return self.mean is not None and bool(self.mean.columns_)
+        return bool(getattr(self.mean, "columns_", ()))
 
     def kernels(self, context: _runtime.Context) -> Tuple[Optional[_runtime.Handle], ...]:
         """Those of x, y and z, bound, in this thread's context."""
