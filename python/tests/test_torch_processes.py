@@ -71,3 +71,17 @@ def test_losses_go_to_spawned_processes(points, mean):
     loss = ct.CirceLoss(ct.residual_features(mean, points.y, points.z), sigma2_x=1.0)
     x, index = torch.tensor(points.x).float(), torch.arange(160)
     torch.multiprocessing.spawn(_in_another_process, (loss, x, index, loss(x, index=index).item()), nprocs=1)
+
+
+def _moves_its_width(rank, loss, x, y, z):
+    loss(3 * x, y, z)
+
+
+def test_ranks_have_running_widths_of_their_own(points, mean):
+    """mp.spawn hands tensors over as memory that all processes share: each would move the width of all."""
+    x, y, z = (torch.tensor(values) for values in (points.x, points.y, points.z))
+    loss = ct.CirceLoss(mean, sigma2_x="running")
+    loss(x, y, z)
+    before = loss.running_sigma2.item()
+    torch.multiprocessing.spawn(_moves_its_width, (loss, x, y, z), nprocs=1)
+    assert loss.running_sigma2.item() == before

@@ -94,7 +94,7 @@ class _Loss(torch.nn.Module):
 
 def _remade(kind, arguments, options, training: bool, buffers) -> _Loss:
     made = kind(*arguments, **options).train(training)
-    made._buffers.update(buffers)
+    made._buffers.update({name: buffer.clone() for name, buffer in buffers.items()})  # from mp.spawn, they are all ranks' memory
     return made
 
 
