@@ -117,9 +117,21 @@ static int list(void) {
     return n > 0 ? status : message_fail(EXIT_INPUT, "no experiments were found; give a file with --config FILE");
 }
 
+/* Without a name it lists what there is, and does nothing with any option. */
+static int list_alone(const void *options, bool json) {
+    if (json) return message_fail(EXIT_INPUT, "which experiment is --json for? circe experiment NAME");
+    const circe_schema *schema = circe_schema_of("experiment");
+    for (size_t i = 0; i < schema->n; i++)
+        if (circe_options_given(schema, options, schema->rows[i].name))
+            return message_fail(EXIT_INPUT,
+                                "which experiment is --%s for? circe experiment NAME, or --config FILE.yaml",
+                                schema->rows[i].name);
+    return list();
+}
+
 int cmd_experiment(const args *arguments) {
     circe_experiment_options options = *(const circe_experiment_options *)arguments->options;
-    if (arguments->argument == NULL && options.config == NULL) return list();
+    if (arguments->argument == NULL && options.config == NULL) return list_alone(&options, arguments->own.json);
     options.program = "/proc/self/exe"; /* if a run crashes, only that run fails */
     teller t = {.quiet = arguments->own.quiet, .last_line = job_clock()};
     circe_watch watch = {.user = &t, .progress = on_progress, .note = on_note, .warning = on_warning};

@@ -604,6 +604,12 @@ class FindingTest(ExperimentTest):
         for name in ("table1", "multivariate1", "multivariate2", "limits", "dsprites-nonlinear", "yaleb"):
             self.assertRegex(result.stdout, r"(?m)^%s +\S" % name)
 
+    def test_options_need_a_name(self):
+        for option in (["--quick"], ["--seeds", "2"], ["-o", "there"]):
+            result = self.run_circe("experiment", *option)
+            self.assertEqual(result.returncode, 2, result.stdout)
+            self.assertIn("which experiment is --", result.stderr)
+
     def test_own_places_come_first(self):
         for folder in ("env", "experiments"):
             (self.path / folder).mkdir()
