@@ -219,9 +219,11 @@ static circe_status measure_rows(circe_workspace *workspace, const circe_kernel 
         circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)loops->measure_bytes(&measured, context->threads), 1);
     if (measured.row_sums == NULL || scratch == NULL) return CIRCE_ERR_MEMORY;
     settling how = {.workspace = workspace, .estimator = estimator};
+    int previous = circe__loops_begin(workspace);
     loops->measure(&measured, settle, &how, context->threads, scratch);
+    status = circe__loops_finish(workspace, previous);
     if (ranks != NULL) add_up(ranks, value, grad);
-    return CIRCE_OK;
+    return status;
 }
 
 /* Features of another dtype: as that of x first. */

@@ -108,8 +108,9 @@ circe_status circe__contract(circe_workspace *workspace, const circe_kernel *ker
     size_t bytes = loops->contract_bytes(kernel, x->rows, x->cols, grad != NULL, context->threads);
     void *scratch = circe__take(workspace, CIRCE__SLOT_GRADIENT, (int64_t)bytes, 1);
     if (scratch == NULL) return CIRCE_ERR_MEMORY;
+    int previous = circe__loops_begin(workspace);
     loops->contract(kernel, x, witness, shift, value, grad, context->threads, scratch);
-    return CIRCE_OK;
+    return circe__loops_finish(workspace, previous);
 }
 
 circe_status circe_contract(circe_workspace *workspace, const circe_kernel *kernel_x, const circe_mat *x,

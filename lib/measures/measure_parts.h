@@ -91,6 +91,15 @@ circe_status circe__widen(circe_workspace *workspace, const circe_mat *x, const 
 /* x checked against the rows of the other side, and room for a witness of its dtype in the workspace. */
 circe_status circe__begin_measure(circe_workspace *workspace, const circe_mat *x, int64_t rows, circe_mat *witness);
 
+/* Brackets the loops of a batch, so that the caller can stop them. Of several ranks none may stop by itself. */
+static inline int circe__loops_begin(const circe_workspace *workspace) {
+    return workspace->ranks.size > 1 ? 0 : circe__threads_begin(workspace->context);
+}
+
+static inline circe_status circe__loops_finish(const circe_workspace *workspace, int previous) {
+    return workspace->ranks.size > 1 ? CIRCE_OK : circe__threads_finish(previous, CIRCE_OK);
+}
+
 /* What a measure of the batch alone checks first: kernels, y and z of as many rows, the options (defaults into `own`
  * where they are NULL), and the witness if there is one. */
 circe_status circe__begin_batch(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,

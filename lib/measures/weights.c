@@ -62,9 +62,10 @@ circe_status circe__product_update(circe_workspace *workspace, const circe_kerne
     size_t bytes = loops->product_bytes(points->rows, points->cols, zeta->cols, cols_update, context->threads);
     void *scratch = circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)bytes, 1);
     if (scratch == NULL) return CIRCE_ERR_MEMORY;
+    int previous = circe__loops_begin(workspace);
     loops->product((circe__factors){factors, circe_kernel_n_factors(kernel)}, &own_points, &own_zeta, update, scale, Q,
                    sums, context->threads, scratch);
-    return CIRCE_OK;
+    return circe__loops_finish(workspace, previous);
 }
 
 circe_status circe__product(circe_workspace *workspace, const circe_kernel *kernel, const circe_mat *points,

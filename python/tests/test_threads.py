@@ -400,6 +400,8 @@ x, z, gone = x + y, z + y, np.where(np.arange(4000) % 10 == 0, np.nan, x)
 table = {{"x": x, "y": y, "z": z, "w": x + z, "group": np.where(z > 0, "a", "b")}}
 roles = {{"features": ["x", "w"], "target": "y", "invariant_to": "z"}}
 pairs = [("x", "z", "y"), ("w", "z", ["x", "y"])] * 10
+many, wide = np.tile(y, 4).astype("f4"), np.random.default_rng(1).normal(size=(16000, 40)).astype("f4")
+model = circe.ConditionalMean(sigma2_y=1.0, sigma2_z=1.0, ridge=1.0).fit(y[:500], z[:500])
 circe.set_threads(2)
 circe.train, circe.get_threads()  # loaded
 sent = []
@@ -419,6 +421,7 @@ assert np.isfinite(circe.hsic(x[:100], z[:100]).value)  # the next call is none 
 
 LONG_CALLS = {
     **{name: f"circe.{name}(x, y, z, method='dense')" for name in ("kpc", "nocco", "hscic", "kci")},
+    "circe": "circe.circe(wide, many, many, model, sigma2_x=1.0, grad=True)", "hsic": "circe.hsic(wide, wide, sigma2_x=1.0, sigma2_z=1.0)",
     "fit": "circe.ConditionalMean(method='dense').fit(y, z)",
     "features": "circe.ConditionalMean().fit(y, z).residual_features(np.tile(y, 200), np.tile(z, 200))",
     **{f"test {method}": f"circe.test(x, y, z, method='{method}', rows='all')"
