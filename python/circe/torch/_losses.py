@@ -61,10 +61,10 @@ class _Loss(torch.nn.Module):
         gather = self._gather and self.training and _gather.active() and _gather.world(self._group) > 1
         return _evaluate.measure(self._plan, x, y, z, index, gather, weights)
 
-    def _apply(self, function, recurse=True):
+    def _apply(self, function, *recurse):  # which PyTorch before 2.0 has not
         """Moves the running width with the module, and leaves it float64: as half of a converted model it would overflow."""
         kept = self._buffers.get("running_sigma2")
-        super()._apply(function, recurse)
+        super()._apply(function, *recurse)
         if kept is not None and not kept.is_meta:
             self.running_sigma2 = kept.to(self.running_sigma2.device)
         return self
