@@ -154,10 +154,6 @@ void training_note_unused(training_job *job) {
     if (o->gamma_warmup >= (double)o->epochs && job->kind != CIRCE_MEASURE_NONE)
         notes_add(&job->warnings, "--gamma-warmup %g reaches --gamma only after the last of --epochs %" PRId64,
                   o->gamma_warmup, o->epochs);
-    if (o->row_weights != NULL && job->kind == CIRCE_MEASURE_CIRCE && strcmp(o->method, "rff") == 0)
-        notes_add(&job->warnings,
-                  "--row-weights count in the loss only: with --method rff the regulariser counts all "
-                  "rows alike; the other methods weight them");
     if (o->given != NULL && o->invariant_to == NULL)
         notes_add(&job->warnings, "--given was ignored: it needs --invariant-to");
     const input *const group[] = {&job->set->table.in};

@@ -35,13 +35,12 @@ circe_status train_regularizer_weighted(circe_context *context, const circe_meas
     *regularizer = NULL;
     if (options != NULL && options->kind == CIRCE_MEASURE_NONE) return CIRCE_OK;
     circe_status status = circe_measure_create(context, options, regularizer);
-    bool takes = options == NULL || options->method != CIRCE_METHOD_RFF;
     if (status == CIRCE_OK) status = circe_measure_settle_z(*regularizer, z);
     if (status == CIRCE_OK && holdout_y != NULL && holdout_y->rows > 0) {
-        status = weigh(*regularizer, takes ? holdout_weights : NULL, holdout_y->rows, "holdout");
+        status = weigh(*regularizer, holdout_weights, holdout_y->rows, "holdout");
         if (status == CIRCE_OK) status = circe_measure_fit(*regularizer, holdout_y, holdout_z);
     }
-    if (status == CIRCE_OK) status = weigh(*regularizer, takes ? weights : NULL, z->rows, "training");
+    if (status == CIRCE_OK) status = weigh(*regularizer, weights, z->rows, "training");
     if (status == CIRCE_OK) status = circe_measure_bind(*regularizer, y, z);
     if (status == CIRCE_OK) return CIRCE_OK;
     circe_measure_destroy(*regularizer);

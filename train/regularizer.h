@@ -13,8 +13,7 @@ circe_status train_regularizer_create(circe_context *context, const circe_measur
                                       const circe_mat *z, const circe_mat *holdout_y, const circe_mat *holdout_z,
                                       circe_measure **regularizer);
 
-/* The same with weights of the training rows and of the holdout; NULL: rows count alike. Random features take no
- * weights: their rows count alike too. */
+/* The same with weights of the training rows and of the holdout; NULL: rows count alike. */
 circe_status train_regularizer_weighted(circe_context *context, const circe_measure_options *options,
                                         const circe_mat *y, const circe_mat *z, const float *weights,
                                         const circe_mat *holdout_y, const circe_mat *holdout_z,

@@ -244,6 +244,7 @@ struct circe_cme {
     circe_kernel_factor *y_factors; /* dense: the kernel of y, resolved */
     double *points_y;               /* dense: (M, dim_y) */
     double *points_z;               /* RFF and small dense models: (M, dim_z) beside points_y */
+    double *root;                   /* RFF models whose rows have weights: (M), their roots; else NULL */
     double *weights;                /* (r_y or M, r_z) */
     double *inverse;                /* small dense models: (K_YY + ridge I)^-1 (M, M); see residual.c */
     circe__rff *rff;

@@ -386,6 +386,11 @@ static circe_status keep_points(circe_cme *cme, const circe__holdout *holdout) {
     cme->points_z = circe__alloc(context, holdout->rows * holdout->dim_z, sizeof(double));
     if (cme->points_z == NULL) return CIRCE_ERR_MEMORY;
     memcpy(cme->points_z, holdout->z, (size_t)(holdout->rows * holdout->dim_z) * sizeof(double));
+    if (rff && holdout->root != NULL) {
+        cme->root = circe__alloc(context, holdout->rows, sizeof *cme->root);
+        if (cme->root == NULL) return CIRCE_ERR_MEMORY;
+        memcpy(cme->root, holdout->root, (size_t)holdout->rows * sizeof *cme->root);
+    }
     return rff ? circe__cme_attach_rff(cme) : CIRCE_OK;
 }
 
@@ -450,8 +455,6 @@ static circe_status drop_weightless(circe__holdout *holdout, double *y, double *
 static circe_status check_weights(const circe__fit_by *by, const circe_cme_options *options) {
     if (options->weights == NULL) return CIRCE_OK;
     if (by != NULL) return circe_fail(CIRCE_ERR_UNSUPPORTED, "a fit on a GPU or over ranks takes no weights of rows");
-    if (options->method == CIRCE_METHOD_RFF)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "method rff takes no weights of rows; use auto, lowrank or dense");
     return CIRCE_OK;
 }
 

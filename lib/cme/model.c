@@ -35,6 +35,7 @@ void circe_cme_destroy(circe_cme *cme) {
     circe__free(context, cme->y_factors);
     circe__free(context, cme->points_y);
     circe__free(context, cme->points_z);
+    circe__free(context, cme->root);
     circe__free(context, cme->weights);
     circe__free(context, cme->inverse);
     circe__rff_free(context, cme->rff);

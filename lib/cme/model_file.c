@@ -5,6 +5,7 @@
  *     weights (r_y or M, r_z)                      mu(y) = weights' f_y(y)
  *     holdout.z, inverse (M, M)                    small dense models: (K_YY + ridge I)^-1
  *     holdout.y, holdout.z                         rff: a redraw needs them
+ *     holdout.root                                 rff with weights of rows: their roots
  *     loo.sigma2_y, loo.ridge, loo.error, loo.ridge_used
  *
  * A file is used only after every shape has been checked against the others. */
@@ -20,6 +21,7 @@
 
 #define FORMAT_NAME "circe.conditional_mean"
 #define FORMAT_VERSION "2"
+#define WITH_ROOTS "3"       /* where holdout.root must not be overlooked */
 #define WITHOUT_CHECKSUM "1" /* as older versions wrote them */
 
 /* ---- saving ------------------------------------------------------------------------------------------------------ */
@@ -69,7 +71,7 @@ static double *packed_factor(const circe_context *context, const circe__basis *b
 static void describe(writer *w, const circe_cme *cme) {
     const circe_cme_info *info = &cme->info;
     add_text(w, "format", FORMAT_NAME);
-    add_text(w, "format_version", FORMAT_VERSION);
+    add_text(w, "format_version", cme->root != NULL ? WITH_ROOTS : FORMAT_VERSION);
     add_text(w, "method", circe_method_name(info->method));
     add_text(w, "solver", circe_method_name(info->solver));
     add_text(w, "kernel_y", circe_kernel_text(cme->kernel_y));
@@ -122,6 +124,7 @@ circe_status circe_cme_save_with(const circe_cme *cme, const char *path, const c
     add_tensor(w, "weights", cme->weights, info->rank_y, info->rank_z);
     if (cme->rff != NULL) add_tensor(w, "holdout.y", cme->points_y, info->rows, info->dim_y);
     if (cme->points_z != NULL) add_tensor(w, "holdout.z", cme->points_z, info->rows, info->dim_z);
+    if (cme->root != NULL) add_tensor(w, "holdout.root", cme->root, info->rows, -1);
     if (cme->inverse != NULL) add_tensor(w, "inverse", cme->inverse, info->rows, info->rows);
     if (cme->sigma2_y != NULL) add_tensor(w, "loo.sigma2_y", cme->sigma2_y, cme->n_sigma2_y, -1);
     add_tensor(w, "loo.ridge", cme->ridge, cme->n_ridge, -1);
@@ -273,7 +276,7 @@ static circe_status read_table(const reader *r, circe_cme *cme) {
 }
 
 /* The y side: a basis (low rank) or the holdout's points (dense); RFF has the points either way. */
-static circe_status read_y(const reader *r, circe_cme *cme) {
+static circe_status read_y(const reader *r, bool weighted, circe_cme *cme) {
     circe_tensor t;
     circe_status status = circe_tensor_file_find(r->file, "y.points", &t);
     if (status != CIRCE_OK) return status;
@@ -297,6 +300,7 @@ static circe_status read_y(const reader *r, circe_cme *cme) {
         status = read_tensor(r, "inverse", &cme->info.rows, cme->info.rows, &cme->inverse);
     if (status == CIRCE_OK && (inverse || cme->info.method == CIRCE_METHOD_RFF))
         status = read_tensor(r, "holdout.z", &cme->info.rows, cme->info.dim_z, &cme->points_z);
+    if (status == CIRCE_OK && weighted) status = read_tensor(r, "holdout.root", &cme->info.rows, -1, &cme->root);
     return status;
 }
 
@@ -306,7 +310,8 @@ static circe_status read_model(const reader *r, circe_cme *cme) {
     if (format == NULL || strcmp(format, FORMAT_NAME) != 0)
         return damaged(r, "its metadata do not describe a model (circe fit writes models)");
     bool old = version != NULL && strcmp(version, WITHOUT_CHECKSUM) == 0;
-    if (version == NULL || (!old && strcmp(version, FORMAT_VERSION) != 0))
+    bool weighted = version != NULL && strcmp(version, WITH_ROOTS) == 0;
+    if (version == NULL || (!old && !weighted && strcmp(version, FORMAT_VERSION) != 0))
         return damaged(r, "it has another version of the format; fit it again");
     if (!old && circe_tensor_file_metadata(r->file, "checksum") == NULL) return damaged(r, "its checksum is missing");
     circe_status status = read_numbers(r, cme);
@@ -318,7 +323,7 @@ static circe_status read_model(const reader *r, circe_cme *cme) {
     if (status == CIRCE_OK) status = read_basis(r, cme->kernel_z, "z", "z.points", "z.L", "scale_z", &cme->z_basis);
     cme->info.dim_z = cme->z_basis.dim;
     cme->info.rank_z = cme->z_basis.rank;
-    if (status == CIRCE_OK) status = read_y(r, cme);
+    if (status == CIRCE_OK) status = read_y(r, weighted, cme);
     if (status == CIRCE_OK) status = read_tensor(r, "weights", &cme->info.rank_y, cme->info.rank_z, &cme->weights);
     if (status == CIRCE_OK) status = read_table(r, cme);
     if (status == CIRCE_OK && cme->info.method == CIRCE_METHOD_RFF) {

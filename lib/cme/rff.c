@@ -6,6 +6,8 @@
  *     N             F_z' W_1 R(Y)               (r_z, 2 D_0);  W_2^r = R(Y)' W_1 K_ZZ W_1 R(Y) = N'N
  *     K^c           K_zz - R(y) W_1^r R(z)' - (...)' + R(y) N'N R(y)'
  *
+ * With weights of mean 1 and D = diag(weights), W_1 is D^1/2 (D^1/2 K_YY D^1/2 + ridge I)^-1 D^1/2 instead.
+ *
  * D_0 frequencies are drawn every L batches, D of them are used in each batch; both draws are pure functions of the
  * seed and the step. */
 #include <math.h>
@@ -18,11 +20,12 @@ struct circe__rff {
     int64_t pool, batch, every; /* D_0, D, L */
     uint64_t seed;
     const double *y, *z; /* the model's points, borrowed */
+    const double *root;  /* (M): roots of their weights, borrowed; NULL: rows count alike */
     circe_kernel_factor *factors_y, *factors_z;
     int64_t n_factors_y, n_factors_z;
     circe__regression regression; /* W_1 as a spectrum */
     double ridge;
-    double *features_y;        /* (M, r_y), low rank only */
+    double *features_y;        /* (M, r_y), low rank only; times the roots of the weights */
     double *solved_z;          /* W_1 F_z (M, r_z) */
     int64_t draw;              /* what is current; -1: nothing */
     double *omega_y, *omega_z; /* (D_0, dim) */
@@ -119,6 +122,7 @@ static void apply_inverse(const circe_context *context, const circe__rff *rff, d
     int64_t M = rff->rows, n = reg->n;
     bool lowrank = reg->solver == CIRCE_METHOD_LOWRANK;
     double *t = rff->solve[0], *u = rff->solve[1];
+    if (rff->root != NULL) circe__scale_by_roots(rff->root, M, k, false, X);
     if (lowrank) algebra->gemm(1, 0, n, k, M, 1.0, rff->features_y, n, X, k, 0.0, u, k);
     algebra->gemm(0, 0, n, k, n, 1.0, reg->vectors, n, lowrank ? u : X, k, 0.0, t, k);
     for (int64_t i = 0; i < n; i++)
@@ -130,6 +134,7 @@ static void apply_inverse(const circe_context *context, const circe__rff *rff, d
     } else {
         algebra->gemm(1, 0, n, k, n, 1.0, reg->vectors, n, t, k, 0.0, X, k);
     }
+    if (rff->root != NULL) circe__scale_by_roots(rff->root, M, k, false, X);
 }
 
 static void redraw(const circe_context *context, circe__rff *rff, int64_t draw) {
@@ -170,6 +175,8 @@ static circe_status solve_z(circe__holdout *holdout, circe__rff *rff) {
             status = CIRCE_ERR_MEMORY;
         else
             circe__basis_features(yb, yb->rank, rff->y, rff->rows, rff->features_y, yb->rank, NULL, NULL, scratch);
+        if (status == CIRCE_OK && rff->root != NULL)
+            circe__scale_by_roots(rff->root, rff->rows, yb->rank, false, rff->features_y);
     }
     if (status == CIRCE_OK) {
         circe__basis_features(zb, zb->rank, rff->z, rff->rows, rff->solved_z, zb->rank, NULL, NULL, scratch);
@@ -202,6 +209,7 @@ static circe_status create(circe__holdout *holdout, const circe_kernel *kernel_y
                         .seed = options->seed,
                         .y = holdout->y,
                         .z = holdout->z,
+                        .root = holdout->root,
                         .regression = *regression,
                         .ridge = ridge,
                         .draw = -1};
@@ -252,6 +260,7 @@ circe_status circe__cme_attach_rff(circe_cme *cme) {
                               .rows = cme->info.rows,
                               .dim_y = cme->info.dim_y,
                               .dim_z = cme->info.dim_z,
+                              .root = cme->root,
                               .z_basis = &cme->z_basis,
                               .steps_total = (cme->info.rows + 2047) / 2048};
     circe_status status = cme->info.solver == CIRCE_METHOD_LOWRANK

@@ -134,6 +134,27 @@ def test_weighted_ridge_regression():
         assert value == pytest.approx((np.outer(w, w) * Q).sum() / (len(w) * (len(w) - 1)), rel=1e-7)
 
 
+def test_random_features():
+    """Near the formula, while that without weights is far: the error of a mean over 20 draws of 512 features is about .01."""
+    y, sign = RANDOM.uniform(-2, 2, size=80), np.where(np.arange(80) % 2 == 0, 1.0, -1.0)
+    z, w = sign * y, np.where(sign > 0, 1.0, 0.01)
+    known = dict(sigma2_y=0.5, sigma2_z=0.7, ridge=0.2, method="rff", rff_features=512, rff_batch=512, rff_every=1)
+    mean, one = circe.ConditionalMean(**known).fit(y, z, weights=w), (slice(None, None, 2), np.zeros(40))
+
+    def exact(w):
+        cross = gram(y, 0.5) @ np.linalg.solve(w[:, None] * gram(y, 0.5) + 0.2 * np.eye(80), np.diag(w))
+        L = gram(z, 0.7)
+        Kc = L - cross @ L - (cross @ L).T + cross @ L @ cross.T
+        return (gram(y, 0.5) * Kc)[::2, ::2].sum() / (40 * 39)
+
+    values = []
+    for step in range(20):
+        mean.rff_step(step)
+        values.append(circe.circe(one[1], y[one[0]], z[one[0]], mean, sigma2_x=1.0, estimator="biased").value)
+    assert exact(np.ones(80)) - exact(w / w.mean()) > 0.09
+    assert np.mean(values) == pytest.approx(exact(w / w.mean()), abs=0.03)
+
+
 def test_gradient_and_dropped_rows():
     found = measured("hscic", W, grad=True)
     assert found.n == (W > 0).sum() and not found.grad[W == 0].any() and found.grad[W > 0].all()

@@ -654,7 +654,8 @@ static void weighted_regularizers(void **state) {
     circe_mat y = test_normal(61, ROWS, 1), z = test_normal(62, ROWS, 1), x64 = test_normal(63, ROWS, 1);
     float weights[ROWS];
     int64_t kept[KEPT];
-    static const circe_measure_kind kinds[] = {CIRCE_MEASURE_CIRCE, CIRCE_MEASURE_HSCIC, CIRCE_MEASURE_GCM};
+    static const circe_measure_kind kinds[] = {CIRCE_MEASURE_CIRCE, CIRCE_MEASURE_HSCIC, CIRCE_MEASURE_GCM,
+                                               CIRCE_MEASURE_CIRCE}; /* the last by random features */
     for (int64_t i = 0; i < ROWS; i++) {
         weights[i] = i % 2 == 0 ? 2.0f : 0.0f;
         if (i % 2 == 0) kept[i / 2] = i;
@@ -668,6 +669,7 @@ static void weighted_regularizers(void **state) {
         double value = NAN, expected = NAN;
         circe_measure_options_init(&options, kinds[k]);
         options.sigma2_x = 1.0;
+        if (k == 3) options.method = CIRCE_METHOD_RFF;
         train_ok(train_regularizer_weighted(context, &options, &y, &z, weights, &y, &z, weights, &weighted));
         train_ok(train_regularizer_create(context, &options, &some_y, &some_z, &some_y, &some_z, &plain));
         assert_true(circe_measure_has_weights(weighted));
