@@ -285,6 +285,7 @@ static train_data slice_of(const training_part *part, circe_measure_kind kind, c
         bool there = mats[m]->data != NULL && mats[m]->cols > 0;
         *mats[m] = io_rows(mats[m], there ? first : 0, n);
     }
+    if (data.weight != NULL) data.weight += first;
     if (part->shown == NULL) {
         data.features = train_source_floats(&features);
     } else {

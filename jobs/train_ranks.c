@@ -134,6 +134,10 @@ void training_ranks_divide(training_set *set) {
     keep_rows(&part->features, first, n);
     keep_rows(&part->data.z, first, n);
     keep_rows(&part->z_numbers, first, n);
+    if (part->weight.cols > 0) {
+        keep_rows(&part->weight, first, n);
+        part->data.weight = part->weight.data;
+    }
     if (ranks->rank == 0) { /* its rows are the first; the floor will be estimated on more of them */
         part->data.target.rows = part->data.y.rows = n;
     } else {

@@ -10,6 +10,8 @@
  * added. The safe ridge needs the largest eigenvalue: from the spectrum, or by Lanczos' method, some products with
  * K_YY.
  *
+ * With weights of rows, K_YY and F_z are scaled by their roots, as in lib/cme/dense.c.
+ *
  * Every rank holds all points y and z (M (d_y + d_z) numbers): it makes its blocks of K_YY of them and nothing is sent.
  * W (M, r_z) ends at rank 0 alone, in pieces. */
 #include <math.h>
@@ -146,6 +148,9 @@ static circe_status fill_gram(const circe__holdout *holdout, const circe_kernel 
         circe_mat from = circe_mat_f64(a, cols, d), to = circe_mat_f64(b, rows, d);
         circe_mat out = circe__mat(p->K.data, cols, rows, CIRCE_FLOAT64);
         circe__gram(context, (circe__factors){factors, circe_kernel_n_factors(kernel_y)}, &from, &to, &out, scratch);
+        for (int64_t j = 0; holdout->root != NULL && j < cols; j++)
+            for (int64_t i = 0; i < rows; i++)
+                p->K.data[j * rows + i] *= holdout->root[row_of(p, &p->K, i)] * holdout->root[col_of(p, &p->K, j)];
     }
     circe__free(context, a);
     circe__free(context, b);
@@ -165,7 +170,9 @@ static circe_status fill_features(const circe__holdout *holdout, circe__parts *p
     bool complete = points != NULL && features != NULL && scratch != NULL;
     if (complete && rows > 0) circe__basis_features(basis, rz, points, rows, features, rz, NULL, NULL, scratch);
     for (int64_t j = 0; complete && j < p->F.local_cols; j++)
-        for (int64_t i = 0; i < rows; i++) p->F.data[j * rows + i] = features[i * rz + col_of(p, &p->F, j)];
+        for (int64_t i = 0; i < rows; i++)
+            p->F.data[j * rows + i] = features[i * rz + col_of(p, &p->F, j)] *
+                                      (holdout->root != NULL ? holdout->root[row_of(p, &p->F, i)] : 1.0);
     circe__free(context, points);
     circe__free(context, features);
     circe__free(context, scratch);

@@ -4,7 +4,8 @@
 #include "core/hash.h"
 #include "mpi/mpi_parts.h"
 
-enum { ALONE_ROWS = 512 }; /* up to here a fit takes a tenth of a second, and dense models keep an inverse as well */
+/* Of positive weight: up to here a fit takes a tenth of a second, and dense models keep an inverse as well. */
+enum { ALONE_ROWS = 512 };
 
 static void sum(double *values, int64_t n) { ranks_sum(values, n); }
 
@@ -30,6 +31,21 @@ static uint64_t hash_options(const circe_cme_options *o) {
     return hash;
 }
 
+/* Their number as well: it may differ where some ranks have weights and others none. */
+static circe_status check_same_weights(const double *weights, int64_t n) {
+    circe_mat as = circe_mat_f64(weights, weights != NULL ? n : 0, 1);
+    uint64_t hash = hash_mat(&as);
+    return ranks_same(&hash, sizeof hash, "the data of the weights");
+}
+
+/* Rows that count, 0 if the fit will refuse the weights. */
+static int64_t count_rows(const circe_mat *y, const circe_cme_options *options) {
+    if (options == NULL || options->weights == NULL) return y->rows;
+    int64_t positive = 0;
+    for (int64_t i = 0; i < y->rows; i++) positive += options->weights[i] > 0.0;
+    return positive;
+}
+
 circe_status ranks_same_data(const circe_mat *matrix, const char *what) {
     if (ranks_size() == 1) return CIRCE_OK;
     uint64_t hash = hash_mat(matrix);
@@ -40,7 +56,8 @@ static circe_status check_same(const circe_mat *y, const circe_mat *z, const cir
     uint64_t of_options = options == NULL ? 0 : hash_options(options);
     circe_status status = ranks_same_data(y, "the data of y");
     if (status == CIRCE_OK) status = ranks_same_data(z, "the data of z");
-    return status == CIRCE_OK ? ranks_same(&of_options, sizeof of_options, "the options of the fit") : status;
+    if (status == CIRCE_OK) status = ranks_same(&of_options, sizeof of_options, "the options of the fit");
+    return status == CIRCE_OK ? check_same_weights(options != NULL ? options->weights : NULL, y->rows) : status;
 }
 
 /* The kernel as rank 0 has it: widths that were computed from data may differ in their last bits between processors. */
@@ -94,7 +111,7 @@ circe_status ranks_fit(circe_context *context, const circe_mat *y, const circe_m
     if (status == CIRCE_OK) status = check_same(y, z, options);
     if (status == CIRCE_OK) status = same_kernel(kernel_y, "the kernel of y", &own_y);
     if (status == CIRCE_OK) status = same_kernel(kernel_z, "the kernel of z", &own_z);
-    if (status == CIRCE_OK && y->rows <= ALONE_ROWS) {
+    if (status == CIRCE_OK && count_rows(y, options) <= ALONE_ROWS) {
         if (ranks_rank() == 0) status = circe_cme_fit(context, y, z, own_y, own_z, options, cme);
         status = ranks_agree(status);
     } else if (status == CIRCE_OK) {

@@ -13,7 +13,7 @@
 typedef struct train_data {
     train_source features;
     circe_mat target, y, z;
-    const float *weight; /* (n), at least 0 and 1 on average: what each row counts in the loss; NULL: 1. Not of ranks */
+    const float *weight; /* (n), at least 0 and 1 on average: what each row counts in the loss; NULL: 1 */
 } train_data;
 
 typedef struct train_progress train_progress;

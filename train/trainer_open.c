@@ -109,8 +109,6 @@ static circe_status check_training(const train_loop *loop) {
     const train_data *data = loop->data;
     int64_t n = loop->share.total;
     circe_status status = check_data(loop, data, "training");
-    if (status == CIRCE_OK && data->weight != NULL && loop->share.ranks != NULL)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "training with row weights runs in one process; leave out mpirun");
     if (status != CIRCE_OK || n >= loop->options->batch) return status;
     return circe_fail(CIRCE_ERR_SHAPE, "there are %lld training rows, fewer than a batch of %lld", (long long)n,
                       (long long)loop->options->batch);

@@ -44,6 +44,7 @@ typedef struct train_share {
     char *values;                       /* as the source stores them */
     int8_t *shift;                      /* NULL: there are none */
     float *target;                      /* (target_cols) each; a copy is in the device's memory */
+    float *count;                       /* the rows' weights, of which a copy is there too; NULL: all 1 */
     int64_t *index;                     /* 0, 1, 2, ..., in the device's memory */
     float *staging;                     /* (n_params + n_buffers): on their way from the device and to it */
     char *out, *in;                     /* records on their way */

@@ -3,10 +3,10 @@
  * Each of N processes has a share of the training rows: those of train_ranks_slice. Batch b of an epoch is that of one
  * process alone, rows order[b B .. b B + B) of the same permutation; process k takes its slice of it, rows [B k / N, B
  * (k + 1) / N). So the rows move: once per epoch, each process sends its rows to the processes that will train on them,
- * as records (stored features, shift, target), and receives its slices of all batches, in order. This takes a second
- * share of memory, and n / N records per process and epoch, in a few large messages.
+ * as records (stored features, shift, weight, target), and receives its slices of all batches, in order. This takes a
+ * second share of memory, and n / N records per process and epoch, in a few large messages.
  *
- *     objective        L + gamma R,  L the mean over the B rows, R of the whole batch
+ *     objective        L + gamma R,  L the mean over the B rows, with their weights, R of the whole batch
  *     process k        grads_k = d mean_k + (B / rows_k) gamma dR|own rows,  weight_k = rows_k / B
  *     all              grads = sum_k weight_k grads_k
  *
@@ -106,6 +106,8 @@ uint64_t train_share_hash(const train_loop *loop) {
 
 static size_t target_bytes(const train_loop *loop) { return (size_t)loop->target_cols * sizeof(float); }
 
+static size_t count_bytes(const train_loop *loop) { return loop->data->weight != NULL ? sizeof(float) : 0; }
+
 /* Batches whose rows travel at once. */
 static int64_t batches_at_once(const train_loop *loop) {
     const train_share *s = &loop->share;
@@ -118,7 +120,7 @@ static circe_status make_epoch(train_loop *loop) {
     const train_source *from = &loop->data->features;
     size_t row = (size_t)train_source_row_bytes(from);
     int64_t rows = loop->batches * s->rows;
-    s->record = row + (from->shift != NULL ? 1 : 0) + target_bytes(loop);
+    s->record = row + (from->shift != NULL ? 1 : 0) + count_bytes(loop) + target_bytes(loop);
     int64_t at_once = batches_at_once(loop), held = at_once * loop->options->batch;
     if ((double)loop->options->batch * (double)s->record > INT32_MAX)
         return circe_fail(
@@ -128,13 +130,15 @@ static circe_status make_epoch(train_loop *loop) {
     s->values = malloc((size_t)rows * row);
     s->shift = from->shift != NULL ? malloc((size_t)rows) : NULL;
     s->target = malloc((size_t)rows * target_bytes(loop));
+    s->count = count_bytes(loop) > 0 ? malloc((size_t)rows * count_bytes(loop)) : NULL;
     s->out = malloc((size_t)(held < s->own ? held : s->own) * s->record + 1);
     s->in = malloc((size_t)(at_once * s->most) * s->record);
     s->bytes = calloc(3 * (size_t)s->ranks->size, sizeof *s->bytes);
     s->sums = calloc(2 * (size_t)loop->n_values + 1 + TRAIN_N_WISHES, sizeof *s->sums);
     s->staging = malloc((size_t)(loop->n_params + loop->n_buffers + 1) * sizeof *s->staging);
-    if (s->values == NULL || (from->shift != NULL && s->shift == NULL) || s->target == NULL || s->out == NULL ||
-        s->in == NULL || s->bytes == NULL || s->sums == NULL || s->staging == NULL)
+    if (s->values == NULL || (from->shift != NULL && s->shift == NULL) || s->target == NULL ||
+        (count_bytes(loop) > 0 && s->count == NULL) || s->out == NULL || s->in == NULL || s->bytes == NULL ||
+        s->sums == NULL || s->staging == NULL)
         return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the %lld training rows of an epoch", (long long)rows);
     s->source = *from;
     s->source.values = s->values;
@@ -152,8 +156,10 @@ static circe_status open_dealt(train_loop *loop) {
     int64_t rows = loop->batches * s->rows, *numbers = malloc((size_t)rows * sizeof *numbers);
     s->index = device->ops->allocate(device, (size_t)rows * sizeof *s->index);
     loop->training.target = device->ops->allocate(device, (size_t)rows * target_bytes(loop));
+    if (s->count != NULL) loop->training.weight = device->ops->allocate(device, (size_t)rows * count_bytes(loop));
     for (int64_t i = 0; numbers != NULL && i < rows; i++) numbers[i] = i;
-    bool complete = numbers != NULL && s->index != NULL && loop->training.target != NULL;
+    bool complete = numbers != NULL && s->index != NULL && loop->training.target != NULL &&
+                    (s->count == NULL || loop->training.weight != NULL);
     if (complete) device->ops->upload(device, s->index, numbers, (size_t)rows * sizeof *numbers);
     free(numbers);
     return complete ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "out of memory for the training rows of an epoch");
@@ -173,6 +179,7 @@ void train_share_close(train_loop *loop) {
     free(s->values);
     free(s->shift);
     free(s->target);
+    free(s->count);
     free(s->staging);
     loop->device->ops->release(loop->device, s->index);
     free(s->out);
@@ -191,15 +198,19 @@ static void write_record(const train_loop *loop, int64_t row, char *to) {
     memcpy(to, train_source_row_start(from, train_source_row(from, row)), bytes);
     to += bytes;
     if (from->shift != NULL) *to++ = (char)from->shift[row];
+    if (count_bytes(loop) > 0) memcpy(to, loop->data->weight + row, count_bytes(loop));
+    to += count_bytes(loop);
     memcpy(to, (const float *)target->data + row * target->ld, target_bytes(loop));
 }
 
 static void read_record(train_loop *loop, int64_t at, const char *from) {
     train_share *s = &loop->share;
-    size_t bytes = s->record - target_bytes(loop) - (s->shift != NULL ? 1 : 0);
+    size_t bytes = s->record - target_bytes(loop) - count_bytes(loop) - (s->shift != NULL ? 1 : 0);
     memcpy(s->values + (size_t)at * bytes, from, bytes);
     from += bytes;
     if (s->shift != NULL) s->shift[at] = (int8_t)*from++;
+    if (s->count != NULL) memcpy(s->count + at, from, count_bytes(loop));
+    from += count_bytes(loop);
     memcpy((char *)s->target + (size_t)at * target_bytes(loop), from, target_bytes(loop));
 }
 
@@ -254,7 +265,9 @@ void train_share_deal(train_loop *loop) {
         unpack(loop, first, end, false);
     }
     const train_device_ops *ops = loop->device->ops;
-    ops->upload(loop->device, loop->training.target, s->target, (size_t)(loop->batches * s->rows) * target_bytes(loop));
+    size_t dealt = (size_t)(loop->batches * s->rows);
+    ops->upload(loop->device, loop->training.target, s->target, dealt * target_bytes(loop));
+    if (s->count != NULL) ops->upload(loop->device, loop->training.weight, s->count, dealt * count_bytes(loop));
     if (ops->source_renew != NULL) ops->source_renew(loop->device, loop->training.features);
 }
 

@@ -35,7 +35,7 @@ typedef struct circe_cme_options {
     int64_t rff_batch;     /* D: features used in each batch; 0: all */
     int64_t rff_every;     /* L: batches between redraws */
     const double *weights; /* (M): what each row counts, at least 0; only their ratios matter. NULL: rows count alike.
-                            * Not for fits on a GPU or over ranks. */
+                            * Not for fits on a GPU. */
 } circe_cme_options;
 
 /* Sets every field to its default. */

@@ -125,7 +125,7 @@ CIRCE_API void circe_measure_set_ranks(circe_measure *measure, const circe_ranks
 /* What each row of the next circe_measure_fit, circe_measure_bind, circe_measure_bind_features or circe_measure_points
  * counts: n numbers, at least 0, of which only the ratios matter; a row of weight 0 is as good as left out. They are
  * copied, and serve one call; those of a data set stay with it. Also of the rows of the next circe_measure_evaluate, if
- * the data set has none. NULL: rows count alike. docs/math.md says what a weighted measure is. Ranks and a GPU take no
+ * the data set has none. NULL: rows count alike. docs/math.md says what a weighted measure is. A GPU takes no
  * weights. In circe_measure_evaluate, a batch with fewer than four rows of positive weight has the value 0. */
 CIRCE_API circe_status circe_measure_set_weights(circe_measure *measure, const double *weights, int64_t n);
 /* Whether the rows of its data set have weights. */

@@ -244,7 +244,7 @@ static circe_status keep_if_better(circe_cme *cme, circe__holdout *holdout, circ
     bool exact = holdout->rows <= DENSE_ROWS && !circe__basis_is_columns(&cme->z_basis);
     if (status == CIRCE_OK && regression->solver == CIRCE_METHOD_DENSE && exact)
         status = circe__regression_inverse(cme->context, regression, used[best], &inverse);
-    if (status == CIRCE_OK && regression->solver == CIRCE_METHOD_DENSE && holdout->root != NULL) {
+    if (status == CIRCE_OK && regression->solver == CIRCE_METHOD_DENSE && holdout->root != NULL && weights != NULL) {
         circe__scale_by_roots(holdout->root, holdout->rows, cme->z_basis.rank, false, weights);
         if (inverse != NULL) circe__scale_by_roots(holdout->root, holdout->rows, holdout->rows, true, inverse);
     }
@@ -454,7 +454,8 @@ static circe_status drop_weightless(circe__holdout *holdout, double *y, double *
 
 static circe_status check_weights(const circe__fit_by *by, const circe_cme_options *options) {
     if (options->weights == NULL) return CIRCE_OK;
-    if (by != NULL) return circe_fail(CIRCE_ERR_UNSUPPORTED, "a fit on a GPU or over ranks takes no weights of rows");
+    if (by != NULL && by->ranks == NULL)
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "a fit on a GPU takes no weights of rows");
     return CIRCE_OK;
 }
 

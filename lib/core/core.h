@@ -149,8 +149,6 @@ static inline bool circe__all_equal(const double *values, int64_t n) {
 }
 /* Refuses a call with another number of rows than there are weights for. */
 circe_status circe__check_weights(const circe_workspace *workspace, int64_t rows);
-/* For what takes no weights. */
-circe_status circe__refuse_weights(const circe_workspace *workspace, const char *what);
 
 /* out (n) := the weights, 1 on average over the positive ones; *positive: how many these are. Refuses negative weights,
  * numbers that are not finite, and weights that are all 0. */

@@ -166,11 +166,6 @@ circe_status circe__check_weights(const circe_workspace *workspace, int64_t rows
                       (long long)workspace->n_weights, (long long)rows);
 }
 
-circe_status circe__refuse_weights(const circe_workspace *workspace, const char *what) {
-    if (workspace->n_weights == 0) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s takes no weights", what);
-}
-
 size_t circe_workspace_bytes(const circe_workspace *workspace) {
     size_t total = 0;
     for (int slot = 0; slot < CIRCE__N_SLOTS; slot++) total += workspace->bytes[slot];

@@ -6,6 +6,8 @@
  *
  * Cost: O(B r^2) for zeta, O(B^2 q) for Q. Some models give K^c as a matrix instead of zeta (circe__cme_prefers_gram).
  */
+#include <string.h>
+
 #include "cme/curves.h"
 #include "core/settings.h"
 #include "measures/measure_parts.h"
@@ -156,11 +158,16 @@ circe_status circe_witness_features(circe_workspace *workspace, const circe_kern
 typedef struct settling {
     circe_workspace *workspace;
     circe_estimator estimator;
+    const circe_ranks *ranks;
     circe__shift shift;
 } settling;
 
 static const circe__shift *settle(void *user, double *row_sums, circe_mat *Q) {
     settling *s = user;
+    if (s->ranks != NULL && s->workspace->n_weights > 0) {
+        circe__estimator_weigh(s->workspace, s->estimator, s->ranks, Q);
+        return NULL;
+    }
     return circe__estimator_shift(s->workspace, s->estimator, row_sums, row_sums + Q->rows, Q, &s->shift) ? &s->shift
                                                                                                           : NULL;
 }
@@ -218,7 +225,8 @@ static circe_status measure_rows(circe_workspace *workspace, const circe_kernel 
     void *scratch =
         circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)loops->measure_bytes(&measured, context->threads), 1);
     if (measured.row_sums == NULL || scratch == NULL) return CIRCE_ERR_MEMORY;
-    settling how = {.workspace = workspace, .estimator = estimator};
+    settling how = {.workspace = workspace, .estimator = estimator, .ranks = ranks};
+    if (ranks != NULL && workspace->n_weights > 0) memset(Q->data, 0, (size_t)(n * Q->ld) * circe_dtype_size(Q->dtype));
     int previous = circe__loops_begin(workspace);
     loops->measure(&measured, settle, &how, context->threads, scratch);
     status = circe__loops_finish(workspace, previous);
@@ -310,8 +318,6 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
     if (y.dtype != x->dtype)
         return measure_gathered(workspace, cme, features, index, kernel_x, x, estimator, &w.Q, value, grad);
     const circe_ranks *ranks = workspace->ranks.size > 1 ? &workspace->ranks : NULL;
-    if (ranks != NULL) status = circe__refuse_weights(workspace, "a measure divided among ranks");
-    if (status != CIRCE_OK) return status;
     return measure_rows(workspace, cme->kernel_y, &y, &zeta, NULL, index, kernel_x, x, estimator, &w.Q, ranks, value,
                         grad);
 }

@@ -65,8 +65,9 @@ typedef struct weighing {
     bool zero_diagonal;
 } weighing;
 
-/* l and h (into f), from the lower triangle; returns sum w l. */
-static double weighted_sums(const weighing *g) {
+/* l and h (into f), from the lower triangle; returns sum w l. Ranks have their own pairs of different rows, zeros for
+ * those of others, and all of the diagonal. */
+static double weighted_sums(const weighing *g, const circe_ranks *ranks) {
     int64_t n = g->Q->rows;
     double total = 0.0;
     memset(g->l, 0, (size_t)n * sizeof *g->l);
@@ -80,11 +81,16 @@ static double weighted_sums(const weighing *g) {
             g->l[j] += w * q;
             g->f[j] += w * w * q;
         }
-        double own = g->zero_diagonal ? 0.0 : circe__at(g->Q, i, i);
-        g->l[i] += l + w * own;
-        g->f[i] += h + w * w * own;
+        g->l[i] += l;
+        g->f[i] += h;
     }
-    for (int64_t i = 0; i < n; i++) total += g->w[i] * g->l[i];
+    if (ranks != NULL) ranks->sum(ranks->user, g->l, 2 * n, 0);
+    for (int64_t i = 0; i < n; i++) {
+        double own = g->zero_diagonal ? 0.0 : g->w[i] * circe__at(g->Q, i, i);
+        g->l[i] += own;
+        g->f[i] += g->w[i] * own;
+        total += g->w[i] * g->l[i];
+    }
     return total;
 }
 
@@ -109,18 +115,18 @@ static void run_weighing(void *user, int64_t first, int64_t end) {
     }
 }
 
-/* Q becomes G. */
-static void weigh(circe_workspace *workspace, circe_estimator estimator, circe_mat *Q) {
+void circe__estimator_weigh(circe_workspace *workspace, circe_estimator estimator, const circe_ranks *ranks,
+                            circe_mat *Q) {
     int64_t n = Q->rows;
     double *scratch = (double *)workspace->blocks[CIRCE__SLOT_WEIGHTS] + 2 * n, B = (double)workspace->n_weighted;
     weighing g = {.w = circe__weights_of(workspace),
                   .l = scratch,
-                  .f = scratch + n,
+                  .f = scratch + n, /* behind l: ranks add up both at once */
                   .Q = Q,
                   .scale = estimator_scale(estimator, workspace->n_weighted),
                   .own = 1.0,
                   .zero_diagonal = estimator == CIRCE_USTAT || estimator == CIRCE_DEBIASED};
-    double total = circe__needs_sums(estimator) ? weighted_sums(&g) : 0.0, squares = 0.0;
+    double total = circe__needs_sums(estimator) ? weighted_sums(&g, ranks) : 0.0, squares = 0.0;
     for (int64_t i = 0; i < n; i++) squares += g.w[i] * g.w[i];
     if (estimator == CIRCE_USTAT) {
         for (int64_t i = 0; i < n; i++) g.f[i] -= (B + g.w[i]) * g.l[i];
@@ -140,7 +146,7 @@ bool circe__estimator_shift(circe_workspace *workspace, circe_estimator estimato
                             circe_mat *Q, circe__shift *shift) {
     int64_t n = Q->rows;
     if (workspace->n_weights > 0) {
-        weigh(workspace, estimator, Q);
+        circe__estimator_weigh(workspace, estimator, NULL, Q);
         return false;
     }
     double B = (double)n, total = 0.0;

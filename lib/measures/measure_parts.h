@@ -26,6 +26,10 @@ double circe__product_scale(const circe_workspace *workspace, circe_estimator es
  * set to 0). With weights of the workspace it makes Q G, and returns false. */
 bool circe__estimator_shift(circe_workspace *workspace, circe_estimator estimator, double *sums, const double *diagonal,
                             circe_mat *Q, circe__shift *shift);
+/* The weights' part of it, also among ranks (NULL: none), of which each has its own pairs of different rows in Q, zeros
+ * elsewhere, and all of the diagonal. */
+void circe__estimator_weigh(circe_workspace *workspace, circe_estimator estimator, const circe_ranks *ranks,
+                            circe_mat *Q);
 /* Lower triangle of the witness times the roots of both rows' weights, if there are weights. */
 void circe__weigh_by_roots(const circe_workspace *workspace, circe_mat *witness);
 

@@ -40,13 +40,13 @@ class Trains(mpi_support.Case):
     def table(self, folder=".", rows=600):
         draw = random.Random(5)
         (self.folder / folder).mkdir(exist_ok=True)
-        lines = ["a,y,z,b,kind"]
+        lines = ["a,y,z,b,kind,w"]
         for _ in range(rows):
             z = draw.gauss(0, 1)
             y = 0.5 * z * z + 0.3 * draw.gauss(0, 1)
             a = y + 0.5 * z + 0.2 * draw.gauss(0, 1)
             b = y + 0.3 * z + 0.1 * draw.gauss(0, 1)
-            lines.append("%r,%r,%r,%r,%s" % (a, y, z, b, "high" if b > 0.5 else "low"))
+            lines.append("%r,%r,%r,%r,%s,%d" % (a, y, z, b, "high" if b > 0.5 else "low", len(lines) % 4))
         self.write(folder + "/d.csv", "\n".join(lines) + "\n")
 
     def train(self, ranks, model, *more, expect=0, start=False, contexts=None):
@@ -94,6 +94,17 @@ class Trains(mpi_support.Case):
                 for state, measures in one["measures"].items():
                     for name, value in measures.items():
                         self.assertAlmostEqual(several["measures"][state][name], value, delta=1e-4, msg=kind)
+
+    def test_row_weights(self):
+        """Of the loss and of the regulariser, divided among ranks (circe) and measured by each of them (gcm)."""
+        for kind, gamma in (("circe", "100"), ("gcm", "0.1")):
+            more = ["--regularizer", kind, "--gamma", gamma, "--epochs", "3"]
+            self.train(0, "one", *more, "--row-weights", "w")
+            self.train(3, "several", *more, "--row-weights", "w")
+            self.compare("one", "several")
+            self.train(3, "plain", *more)
+            with self.assertRaises(AssertionError):
+                self.compare("one", "plain")
 
     def test_gamma_and_the_comparison(self):
         """Ranks choose the gamma that one process chooses, and compare with the same network."""

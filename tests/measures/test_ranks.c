@@ -67,6 +67,7 @@ typedef struct problem {
     circe_mat x;
     int64_t *index;
     circe_dtype dtype;
+    double *weights; /* NULL: none */
 } problem;
 
 static problem make_problem(int64_t n, int64_t cols, circe_dtype dtype) {
@@ -93,6 +94,7 @@ static member join(const problem *p, meeting *at, int rank, int threads, circe_e
                 .x = p->x,
                 .estimator = estimator};
     if (with_grad) m.grad = test_zeros(p->x.rows, p->x.cols, p->dtype);
+    if (p->weights != NULL) assert_ok(circe_workspace_set_weights(m.workspace, p->weights, p->x.rows));
     return m;
 }
 
@@ -134,6 +136,18 @@ static void test_every_estimator(void **state) {
     }
 }
 
+/* Against one process, which tests/measures/test_weights.c compares with repeated rows. */
+static void test_weights(void **state) {
+    (void)state;
+    for (int dtype = 0; dtype < 2; dtype++) {
+        problem p = make_problem(130, 3, dtype == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64);
+        p.weights = test_memory(130 * sizeof *p.weights);
+        for (int64_t i = 0; i < 130; i++) p.weights[i] = i % 9 == 4 ? 0.0 : 0.2 + (double)(i * i % 11);
+        for (circe_estimator e = CIRCE_BIASED; e <= CIRCE_USTAT; e++)
+            for (int size = 2; size <= MOST; size += 3) measure_together(&p, size, e, true);
+    }
+}
+
 /* Fewer tiles than processes, tiles that are not full, x of many columns. */
 static void test_sizes(void **state) {
     static const int64_t rows[] = {4, 5, 31, 33, 64, 65, 257};
@@ -161,4 +175,4 @@ static void test_alone_again(void **state) {
     assert_int_equal(at.calls, 0);
 }
 
-TEST_MAIN("ranks", TEST(test_every_estimator), TEST(test_sizes), TEST(test_alone_again))
+TEST_MAIN("ranks", TEST(test_every_estimator), TEST(test_weights), TEST(test_sizes), TEST(test_alone_again))

@@ -405,7 +405,7 @@ static void assert_same_model(circe_context *context, const circe_cme *ours, con
     assert_mat_near(&K_a, &K_b, tolerance);
 }
 
-static void check_fit(const fit_case *c, uint64_t stream) {
+static void check_fit_with(const fit_case *c, uint64_t stream, const double *weights) {
     circe_context *context = test_context(1);
     data holdout = smooth_data(stream, c->rows, c->dim_y, c->dim_z),
          batch = smooth_data(stream + 50, 40, c->dim_y, c->dim_z);
@@ -414,6 +414,7 @@ static void check_fit(const fit_case *c, uint64_t stream) {
     circe_cme_options_init(&options);
     options.method = c->method;
     if (c->ridge > 0) options.ridge = &c->ridge, options.n_ridge = 1;
+    options.weights = weights;
     circe_status status = ranks_fit(context, &holdout.y, &holdout.z, test_kernel(context, c->kernel_y),
                                     test_kernel(context, c->kernel_z), &options, &ours);
     assert_ok(status);
@@ -428,6 +429,8 @@ static void check_fit(const fit_case *c, uint64_t stream) {
     assert_same_model(context, ours, alone, &batch, c->tolerance);
     circe_cme_destroy(ours);
 }
+
+static void check_fit(const fit_case *c, uint64_t stream) { check_fit_with(c, stream, NULL); }
 
 #define FIT_TEST(name, ...)                      \
     static void name(void **state) {             \
@@ -458,6 +461,22 @@ FIT_TEST(small_fits_are_the_same, CIRCE_METHOD_AUTO, "gaussian", "gaussian(0.5)"
          CIRCE_METHOD_DENSE)
 FIT_TEST(random_features_are_the_same, CIRCE_METHOD_RFF, "gaussian(1)", "gaussian(1)", 1200, 1, 1, 0.5, 1e-8,
          CIRCE_METHOD_LOWRANK)
+
+/* Rows of weight 0 are left out first, and leave as few as one process fits alone in the last case but one. */
+static void weighted_fits_are_the_same(void **state) {
+    static const fit_case cases[] = {
+        {CIRCE_METHOD_DENSE, "gaussian", "gaussian(0.5)", 800, 2, 1, 0, 1e-8, CIRCE_METHOD_DENSE},
+        {CIRCE_METHOD_DENSE, "gaussian(0.5)", "gaussian(0.5)", 777, 2, 1, 0.1, 1e-8, CIRCE_METHOD_DENSE},
+        {CIRCE_METHOD_LOWRANK, "gaussian(0.5)", "gaussian(0.5)", 3000, 1, 1, 0, 1e-8, CIRCE_METHOD_LOWRANK},
+        {CIRCE_METHOD_AUTO, "gaussian", "gaussian(0.5)", 600, 1, 1, 0, 1e-8, CIRCE_METHOD_DENSE},
+        {CIRCE_METHOD_RFF, "gaussian(1)", "gaussian(1)", 1200, 1, 1, 0.5, 1e-8, CIRCE_METHOD_LOWRANK}};
+    (void)state;
+    for (int64_t k = 0; k < COUNT(cases); k++) {
+        double *weights = test_memory((size_t)cases[k].rows * sizeof *weights);
+        for (int64_t i = 0; i < cases[k].rows; i++) weights[i] = i % 5 == 2 ? 0.0 : 0.1 + (double)(i * i % 7);
+        check_fit_with(&cases[k], 900 + (uint64_t)k, weights);
+    }
+}
 
 /* Every block that a fit over ranks takes is given back, in every rank. */
 static void fits_give_memory_back(void **state) {
@@ -500,6 +519,27 @@ static void other_data_are_refused(void **state) {
     assert_refused(status, CIRCE_ERR_VALUE, "rank 1 on ");
     assert_refused(status, CIRCE_ERR_VALUE, "the data of z differs from that of rank 0");
     assert_null(cme);
+}
+
+/* Of one rank another weight, or none at all. */
+static void other_weights_are_refused(void **state) {
+    circe_context *context = test_context(1);
+    data d = smooth_data(1, 600, 1, 1);
+    circe_cme *cme = NULL;
+    double weights[600];
+    (void)state;
+    if (ranks_size() == 1) test_skip("one process, not started by mpirun");
+    for (int k = 0; k < 2; k++) {
+        circe_cme_options options;
+        circe_cme_options_init(&options);
+        for (int64_t i = 0; i < 600; i++) weights[i] = 1.0 + (double)(i % 3);
+        if (ranks_rank() == 1) weights[7] = 5.0;
+        options.weights = k == 1 && ranks_rank() == 1 ? NULL : weights;
+        circe_status status = ranks_fit(context, &d.y, &d.z, test_kernel(context, "gaussian"),
+                                        test_kernel(context, "gaussian(1)"), &options, &cme);
+        assert_refused(status, CIRCE_ERR_VALUE, "the data of the weights differs from that of rank 0");
+        assert_null(cme);
+    }
 }
 
 static void more_ranks_than_rows_are_refused(void **state) {
@@ -584,8 +624,10 @@ int main(void) {
                                        TEST(auto_falls_back_alike),
                                        TEST(small_fits_are_the_same),
                                        TEST(random_features_are_the_same),
+                                       TEST(weighted_fits_are_the_same),
                                        TEST(fits_give_memory_back),
                                        TEST(other_data_are_refused),
+                                       TEST(other_weights_are_refused),
                                        TEST(more_ranks_than_rows_are_refused),
                                        TEST(one_rank_without_memory_stops_all),
                                        TEST(one_rank_cancels_all),
