@@ -109,9 +109,10 @@ typedef struct circe__loops {
                               int may_give_up, circe_mat *F, int64_t *pivots, int threads, void *scratch);
 
     /* Of this precision: G (r, r), symmetric with both triangles, = H T H', T tridiagonal: its diagonal (r), and what
-     * is beside it (r); C (r, q) := H'C. On the calling thread, for some tens of rows. G is consumed. scratch: 4 r + q.
-     */
-    void (*reduce)(int64_t r, int64_t q, void *G, void *C, void *diagonal, void *beside, void *scratch);
+     * is beside it (r). G becomes what reflect takes, C (r, q) := H'C. On the calling thread, for some tens of rows.
+     * scratch: 4 r; q. */
+    void (*reduce)(int64_t r, void *G, void *diagonal, void *beside, void *scratch);
+    void (*reflect)(int64_t r, int64_t q, const void *G, void *C, void *scratch);
 
     /* v[0..n) := their cosines, to 3e-16, in either precision's table. On the calling thread. */
     void (*cosines)(int64_t n, double *v);

@@ -18,3 +18,5 @@ static inline uint64_t circe__hash(uint64_t hash, const void *data, size_t bytes
  * takes in: damage within eight bytes always shows, and other damage all but once in 2^64 times. */
 CIRCE_ROOMS uint64_t circe__hash_word(uint64_t hash, uint64_t word);
 CIRCE_ROOMS uint64_t circe__hash_bytes(uint64_t hash, const void *data, size_t bytes);
+/* Both hashes go on as by circe__hash_bytes. */
+void circe__hash_twice(uint64_t hash[2], const void *data, size_t bytes);

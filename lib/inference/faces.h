@@ -12,7 +12,7 @@
  * target: `side`. */
 #pragma once
 
-#include "inference/inference_parts.h"
+#include "inference/memory.h"
 
 struct circe__faces {
     circe__variable scores, rough, metric[2];
@@ -66,6 +66,18 @@ typedef struct circe__gcv {
 } circe__gcv;
 circe_status circe__gcv_of(const circe__data *data, const circe__table *F, const circe__table *const targets[2],
                            const double extra[2], double near, circe__gcv found[2]);
+
+/* Of independent rows, in two steps: reduced (r + 2, r), which no target counts in, and the rest. */
+circe_status circe__gcv_reduce(const circe__data *data, const circe__table *F, double *reduced);
+circe_status circe__gcv_reduced(const circe__data *data, const circe__table *F, const double *reduced,
+                                const circe__table *const targets[2], const double extra[2], double near,
+                                circe__gcv found[2]);
+
+/* candidate.c: the same of features of y under a sight, at most `most`; *features: how many there are. What no target
+ * counts in is shared with other tests of this y by their memory, by the key of_y (circe__key_of_y). */
+circe_status circe__gcv_under(const circe__data *data, const circe__key *of_y, const circe__sight *sight, int64_t most,
+                              const circe__table *const targets[2], const double extra[2], double near,
+                              circe__gcv found[2], int64_t *features);
 
 /* The sight for each target, from low ranks and some rows (screen.c). quick[t]: data->quick, and that was enough. */
 circe_status circe__screen(const circe__data *data, const circe__table *const targets[2], circe__sight best[2],

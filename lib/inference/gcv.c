@@ -5,8 +5,9 @@
  *     |residual|^2 = |t|^2 - u'c - ridge |u|^2,   degrees = r - ridge tr (T + ridge)^-1
  *     gcv = |residual|^2 / n / (1 - degrees / n)^2
  *
- * Householder's reflections take r^3 multiplications, a fifth of what eigenvectors take; after them a ridge takes O(r
- * q). The diagonal of an inverse of a tridiagonal matrix follows from its pivots from both ends. */
+ * F'F and T do not depend on the target, so that tests of one y share them. Householder's reflections take r^3
+ * multiplications, a fifth of what eigenvectors take; after them a ridge takes O(r q). The diagonal of an inverse of a
+ * tridiagonal matrix follows from its pivots from both ends. */
 #include <math.h>
 #include <string.h>
 
@@ -17,10 +18,9 @@ enum { COLUMNS = 48 };
 
 typedef struct reduced {
     int64_t r, q;         /* q: columns of both targets */
-    double *G;            /* (r, r), both triangles */
+    const double *d, *e;  /* (r), (r) */
     double *C;            /* (r, q) */
-    double *d, *e;        /* (r), (r) */
-    double *scratch;      /* (4 r + q) */
+    double *scratch;      /* (q) */
     double *u;            /* (r, q) */
     double *front, *back; /* (r): pivots of T + ridge from either end */
     circe__gcv *tried[2]; /* (ridges) of each target */
@@ -71,24 +71,21 @@ static double explained(const reduced *m, double ridge, int64_t first, int64_t c
 }
 
 static void reduced_free(const circe_context *context, reduced *m) {
-    circe__free(context, m->G);
+    circe__free(context, m->C);
     circe__free(context, m->tried[0]);
 }
 
 static circe_status reduced_make(const circe_context *context, int64_t r, int64_t q, int64_t ridges, reduced *m) {
     *m = (reduced){.r = r, .q = q};
-    m->G = circe__alloc(context, r * r + 2 * (r + 1) * (q + 1) + 8 * r + q + 8, sizeof *m->G);
+    m->C = circe__alloc(context, 2 * (r + 1) * (q + 1) + 2 * r + q, sizeof *m->C);
     m->tried[0] = circe__alloc(context, 2 * ridges, sizeof *m->tried[0]);
-    if (m->G == NULL || m->tried[0] == NULL) {
+    if (m->C == NULL || m->tried[0] == NULL) {
         reduced_free(context, m);
         return CIRCE_ERR_MEMORY;
     }
     m->tried[1] = m->tried[0] + ridges;
-    m->C = m->G + r * r;
     m->u = m->C + r * q;
-    m->d = m->u + (r + 1) * (q + 1);
-    m->e = m->d + r;
-    m->front = m->e + r;
+    m->front = m->u + (r + 1) * (q + 1);
     m->back = m->front + r;
     m->scratch = m->back + r;
     return CIRCE_OK;
@@ -114,14 +111,37 @@ static circe_status of_blocks(const circe__data *data, const circe__table *F, co
     return status == CIRCE_OK ? circe__block_gcv(data, &copy, targets, extra, found) : status;
 }
 
+circe_status circe__gcv_reduce(const circe__data *data, const circe__table *F, double *made) {
+    int64_t r = F->cols;
+    double *scratch = circe__alloc(data->context, 4 * r, sizeof *scratch);
+    if (scratch == NULL) return CIRCE_ERR_MEMORY;
+    if (r > 0) data->context->backend->algebra->gram_update(r, F->rows, F->data, r, 0.0, made, r);
+    for (int64_t i = 0; i < r; i++)
+        for (int64_t j = i + 1; j < r; j++) made[i * r + j] = made[j * r + i];
+    circe__loops_for(data->context->backend, CIRCE_FLOAT64)->reduce(r, made, made + r * r, made + r * r + r, scratch);
+    circe__free(data->context, scratch);
+    return CIRCE_OK;
+}
+
 circe_status circe__gcv_of(const circe__data *data, const circe__table *F, const circe__table *const targets[2],
                            const double extra[2], double near, circe__gcv found[2]) {
+    int64_t r = F->cols;
+    if (circe__in_blocks(data, F->rows)) return of_blocks(data, F, targets, extra, found);
+    double *made = circe__alloc(data->context, (r + 2) * r, sizeof *made);
+    circe_status status = made == NULL ? CIRCE_ERR_MEMORY : circe__gcv_reduce(data, F, made);
+    if (status == CIRCE_OK) status = circe__gcv_reduced(data, F, made, targets, extra, near, found);
+    circe__free(data->context, made);
+    return status;
+}
+
+circe_status circe__gcv_reduced(const circe__data *data, const circe__table *F, const double *reduced_of,
+                                const circe__table *const targets[2], const double extra[2], double near,
+                                circe__gcv found[2]) {
     const circe__algebra *algebra = data->context->backend->algebra;
     const circe_test_options *o = &data->options;
     int64_t rows = F->rows, r = F->cols, columns[2] = {0, 0};
     double n = (double)rows, total[2] = {0.0, 0.0};
     reduced m;
-    if (circe__in_blocks(data, rows)) return of_blocks(data, F, targets, extra, found);
     for (int t = 0; t < 2; t++) {
         if (targets[t] == NULL) continue;
         columns[t] = circe__min(targets[t]->cols, COLUMNS);
@@ -130,14 +150,13 @@ circe_status circe__gcv_of(const circe__data *data, const circe__table *F, const
     }
     circe_status status = reduced_make(data->context, r, columns[0] + columns[1], o->n_ridge, &m);
     if (status != CIRCE_OK) return status;
-    if (r > 0) algebra->gram_update(r, rows, F->data, r, 0.0, m.G, r);
-    for (int64_t i = 0; i < r; i++)
-        for (int64_t j = i + 1; j < r; j++) m.G[i * r + j] = m.G[j * r + i];
+    m.d = reduced_of + r * r;
+    m.e = m.d + r;
     for (int t = 0; t < 2; t++)
         if (r > 0 && columns[t] > 0)
             algebra->gemm(1, 0, r, columns[t], rows, 1.0, F->data, r, targets[t]->data, targets[t]->cols, 0.0,
                           m.C + (t == 0 ? 0 : columns[0]), m.q);
-    circe__loops_for(data->context->backend, CIRCE_FLOAT64)->reduce(r, m.q, m.G, m.C, m.d, m.e, m.scratch);
+    circe__loops_for(data->context->backend, CIRCE_FLOAT64)->reflect(r, m.q, reduced_of, m.C, m.scratch);
     for (int64_t l = 0; l < o->n_ridge; l++) {
         double degrees = 0.0;
         bool solved = factor(&m, o->ridge[l], &degrees);

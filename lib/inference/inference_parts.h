@@ -205,6 +205,7 @@ typedef struct circe__regressor {
     double *leverage;          /* (n): the diagonal of S */
     circe_test_device *device; /* of leverage, as for a table */
     circe_test_regression info;
+    uint64_t key[2]; /* of what it was computed from, where there is a memory of tests (memory.h) */
 } circe__regressor;
 
 /* The regressions of up to two targets on y, each with its own width and ridge. */

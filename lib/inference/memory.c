@@ -41,9 +41,7 @@ circe__key circe__key_begin(uint64_t kind) {
     return (circe__key){{circe__hash_word(1, kind), circe__hash_word(UINT64_C(0x5bd1e9955bd1e995), kind)}};
 }
 
-void circe__key_add(circe__key *key, const void *data, size_t bytes) {
-    for (int k = 0; k < 2; k++) key->word[k] = circe__hash_bytes(key->word[k], data, bytes);
-}
+void circe__key_add(circe__key *key, const void *data, size_t bytes) { circe__hash_twice(key->word, data, bytes); }
 
 void circe__key_factor(circe__key *key, const circe_kernel_factor *factor) {
     const double numbers[] = {(double)factor->kind, factor->sigma2, (double)factor->first_col, (double)factor->n_cols};
@@ -184,6 +182,19 @@ bool circe__recall_table(const circe__data *data, circe__key key, circe__table *
     return true;
 }
 
+bool circe__borrow_table(const circe__data *data, circe__key key, circe__table *table) {
+    const entry *e = find(data->options.memory, key);
+    if (e != NULL) *table = e->table;
+    return e != NULL;
+}
+
+bool circe__lend_table(const circe__data *data, circe__key key, const circe__table *table) {
+    circe_test_memory *m = data->options.memory;
+    entry *e = m == NULL ? NULL : add(m, key, (double)(table->rows * table->cols) * sizeof(double));
+    if (e != NULL) e->table = *table;
+    return e != NULL;
+}
+
 void circe__remember_table(const circe__data *data, circe__key key, const circe__table *table, double number) {
     circe_test_memory *m = data->options.memory;
     circe__table copy = {0};
@@ -209,13 +220,16 @@ static void add_variable(circe__key *key, const circe__data *data, const circe__
     }
 }
 
-/* Everything that the regression of a target is made of. */
-static circe__key key_of(const circe__data *data, const circe__table *target, int side) {
+circe__key circe__key_of_y(const circe__data *data, uint64_t kind) {
     const circe_test_options *o = &data->options;
-    const double numbers[] = {(double)side,           o->undersmoothing,   (double)o->max_rank,
-                              (double)data->by_value, (double)data->quick, (double)(data->faces != NULL),
-                              (double)o->regressor,   (double)target->cols};
-    circe__key key = circe__key_begin('r');
+    const double numbers[] = {o->undersmoothing,
+                              (double)o->max_rank,
+                              (double)data->by_value,
+                              (double)data->quick,
+                              (double)(data->faces != NULL),
+                              (double)o->regressor,
+                              (double)circe__kind_of(o)->frugal};
+    circe__key key = circe__key_begin(kind);
     circe__key_add(&key, numbers, sizeof numbers);
     circe__key_add(&key, &o->seed, sizeof o->seed);
     circe__key_add(&key, o->width, (size_t)o->n_width * sizeof *o->width);
@@ -224,7 +238,25 @@ static circe__key key_of(const circe__data *data, const circe__table *target, in
     if (data->dependence != NULL)
         circe__key_add(&key, data->dependence->left_out.of, (size_t)data->n * sizeof *data->dependence->left_out.of);
     add_variable(&key, data, &data->y);
+    return key;
+}
+
+/* Everything that the regression of a target is made of. */
+static circe__key key_of(const circe__data *data, const circe__table *target, int side) {
+    const double numbers[] = {(double)side, (double)target->cols};
+    circe__key key = circe__key_of_y(data, 'r');
+    circe__key_add(&key, numbers, sizeof numbers);
     circe__key_add(&key, target->data, (size_t)(target->rows * target->cols) * sizeof *target->data);
+    return key;
+}
+
+circe__key circe__key_of_side(const circe__data *data, const circe__variable *v, const circe__regressor *side,
+                              uint64_t kind) {
+    circe__key key = circe__key_begin(kind);
+    circe__key_add(&key, side->key, sizeof side->key);
+    circe__key_add(&key, &data->n, sizeof data->n);
+    circe__key_add(&key, v->points, (size_t)(data->n * v->dim) * sizeof *v->points);
+    for (int64_t f = 0; f < v->kernel->n_factors; f++) circe__key_factor(&key, &v->kernel->factors[f]);
     return key;
 }
 
@@ -265,6 +297,7 @@ static circe_status compute(const circe__data *data, const circe__table *const t
     circe_test_memory *m = data->options.memory;
     circe_status status = circe__regress(data, targets, made);
     if (status != CIRCE_OK) return status;
+    for (int t = 0; t < 2; t++) memcpy(made->side[t].key, keys[t].word, sizeof keys[t].word);
     regressed *r = circe__calloc(m->context, 1, sizeof *r);
     if (r == NULL) return CIRCE_OK;
     r->made = *made;

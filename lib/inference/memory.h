@@ -27,6 +27,18 @@ void circe__remember_number(const circe__data *data, circe__key key, double numb
 bool circe__recall_table(const circe__data *data, circe__key key, circe__table *table, double *number);
 void circe__remember_table(const circe__data *data, circe__key key, const circe__table *table, double number);
 
+/* The same without copies. What is lent is the memory's from then on, and the caller's to read until the test ends;
+ * false: there is no memory, or no room. */
+bool circe__borrow_table(const circe__data *data, circe__key key, circe__table *table);
+bool circe__lend_table(const circe__data *data, circe__key key, const circe__table *table);
+
+/* Everything about rows and options that features of y are made of. */
+circe__key circe__key_of_y(const circe__data *data, uint64_t kind);
+
+/* A variable, and the regression of its features on y, which is remembered. */
+circe__key circe__key_of_side(const circe__data *data, const circe__variable *v, const circe__regressor *side,
+                              uint64_t kind);
+
 /* As circe__regress. Remembered regressions are borrowed from the memory: made->borrowed. */
 circe_status circe__recall_regress(const circe__data *data, const circe__table *const targets[2],
                                    circe__regressions *made);

@@ -203,18 +203,49 @@ static circe_status weigh_along_y(const circe__data *data, circe__table *left) {
     return CIRCE_OK;
 }
 
+/* Whether tests share what is made of one variable and y. */
+static bool is_shared(const circe__data *data, const circe__pair_plan *plan) {
+    return data->options.memory != NULL && data->device == NULL && data->dependence == NULL && !plan->columns;
+}
+
+/* The left side as far as z does not count in it, unless it is centred by z's regression. */
+static circe_status left_alone(const circe__data *data, const circe__pair_plan *plan, const circe__table *target,
+                               circe__regressor sides[2], circe__table *left, double *left_out) {
+    circe_status status =
+        plan->columns ? circe__table_copy(data->context, target, left)
+                      : circe__joint_features(data, 1e-5, circe__min(circe__max(data->n / 4, LEAST_LEFT), MOST_LEFT),
+                                              left, left_out);
+    if (status == CIRCE_OK && !plan->columns) status = circe__weigh(data, left);
+    if (status == CIRCE_OK && plan->center_y) status = center_y(data, &sides[1], left);
+    if (status == CIRCE_OK) status = extend_rows(data, left);
+    if (status == CIRCE_OK && plan->regress_x) status = left_remaining(data, target, &sides[0]);
+    return status == CIRCE_OK && plan->regress_x ? circe__residual(&sides[0], left) : status;
+}
+
+/* The same for tests that share a memory: once for each x and y. */
+static circe_status recall_left(const circe__data *data, const circe__pair_plan *plan, const circe__table *target,
+                                circe__regressor sides[2], circe__table *left, double *left_out) {
+    if (!is_shared(data, plan) || !plan->regress_x || plan->center_y)
+        return left_alone(data, plan, target, sides, left, left_out);
+    double *remaining = &sides[0].info.remaining;
+    const circe__key key = circe__key_of_side(data, &data->x, &sides[0], 'l');
+    circe__key of_remaining = key;
+    circe__key_add(&of_remaining, &of_remaining, sizeof of_remaining);
+    if (circe__recall_number(data, of_remaining, remaining) && circe__recall_table(data, key, left, left_out))
+        return CIRCE_OK;
+    circe__data once = *data; /* joint features are needed for this alone */
+    once.options.memory = NULL;
+    circe_status status = left_alone(&once, plan, target, sides, left, left_out);
+    if (status != CIRCE_OK) return status;
+    circe__remember_number(data, of_remaining, *remaining);
+    circe__remember_table(data, key, left, *left_out);
+    return CIRCE_OK;
+}
+
 static circe_status left_side(const circe__data *data, const circe__pair_plan *plan, const circe__table *target,
                               circe__regressions *regressions, circe__pair *pair, circe_test_result *result) {
     circe__regressor *sides = regressions->side;
-    circe_status status =
-        plan->columns ? circe__table_copy(data->context, target, &pair->left)
-                      : circe__joint_features(data, 1e-5, circe__min(circe__max(data->n / 4, LEAST_LEFT), MOST_LEFT),
-                                              &pair->left, &result->left_out_x);
-    if (status == CIRCE_OK && !plan->columns) status = circe__weigh(data, &pair->left);
-    if (status == CIRCE_OK && plan->center_y) status = center_y(data, &sides[1], &pair->left);
-    if (status == CIRCE_OK) status = extend_rows(data, &pair->left);
-    if (status == CIRCE_OK && plan->regress_x) status = left_remaining(data, target, &sides[0]);
-    if (status == CIRCE_OK && plan->regress_x) status = circe__residual(&sides[0], &pair->left);
+    circe_status status = recall_left(data, plan, target, sides, &pair->left, &result->left_out_x);
     if (status == CIRCE_OK && plan->weighted) status = weigh_along_y(data, &pair->left);
     if (status == CIRCE_OK) status = circe__residual(&sides[1], &pair->left);
     return status;
@@ -305,11 +336,17 @@ circe_status circe__remaining(const circe__data *data, const circe__regressor *s
 }
 
 /* The noise of the right side, and what its regression leaves. */
-static circe_status right_noise(const circe__data *data, circe__regressor *regressor, circe__pair *pair) {
+static circe_status right_noise(const circe__data *data, const circe__pair_plan *plan, circe__regressor *regressor,
+                                circe__pair *pair) {
+    bool shared = is_shared(data, plan);
+    double *remaining = &regressor->info.remaining;
+    circe__key key = {{0, 0}};
+    if (shared) key = circe__key_of_side(data, &data->z, regressor, 'n');
+    if (shared && circe__recall_table(data, key, &pair->noise, remaining)) return CIRCE_OK;
     circe_status status = circe__noise(data, regressor, &pair->right, &pair->noise);
-    return status == CIRCE_OK
-               ? circe__remaining(data, regressor, &pair->right, &pair->noise, &regressor->info.remaining)
-               : status;
+    if (status == CIRCE_OK) status = circe__remaining(data, regressor, &pair->right, &pair->noise, remaining);
+    if (status == CIRCE_OK && shared) circe__remember_table(data, key, &pair->noise, *remaining);
+    return status;
 }
 
 /* Each side's residuals against functions of y. */
@@ -368,7 +405,7 @@ circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *p
     circe_status status = right_side(data, plan, pair, &target, result);
     if (status == CIRCE_OK) status = regress_sides(data, plan, &target, &pair->right, regressions);
     if (status == CIRCE_OK) status = left_side(data, plan, &target, regressions, pair, result);
-    if (status == CIRCE_OK) status = right_noise(data, &sides[1], pair);
+    if (status == CIRCE_OK) status = right_noise(data, plan, &sides[1], pair);
     const bool checked = !data->options.skip_checks;
     if (status == CIRCE_OK && checked && plan->regress_x) status = circe__noise(data, &sides[0], &target, &noise);
     if (status == CIRCE_OK && checked)

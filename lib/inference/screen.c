@@ -12,6 +12,7 @@
 
 #include "inference/dependence.h"
 #include "inference/faces.h"
+#include "inference/memory.h"
 
 enum {
     SCREEN_ROWS = 1200,
@@ -48,6 +49,7 @@ typedef struct screening {
     const circe__data *all;                          /* what they are rows of, which: NULL, all of them */
     const int64_t *index;
     const circe__table *of_all[2];
+    circe__key of_y; /* where there is a memory of tests */
 } screening;
 
 static int64_t rank_of(const circe__data *data) {
@@ -70,16 +72,13 @@ static circe_status consider_at(screening *s, circe__sight sight, bool of_x, boo
     const circe__table *targets[2] = {of_x ? s->targets[0] : NULL, of_z ? s->targets[1] : NULL};
     const double extras[2] = {extra, extra};
     circe__gcv found[2];
-    CIRCE__OWNED_BY(circe__table_drop) circe__table F = {0};
-    double left;
+    int64_t features = 0;
     if (targets[0] == NULL && targets[1] == NULL) return CIRCE_OK;
-    circe_status status = circe__face_features(s->data, &sight, 1e-6, rank, &F, &left);
-    if (status == CIRCE_OK) circe__weigh(s->data, &F);
-    if (status == CIRCE_OK) status = circe__gcv_of(s->data, &F, targets, extras, near, found);
+    circe_status status = circe__gcv_under(s->data, &s->of_y, &sight, rank, targets, extras, near, found, &features);
     for (int t = 0; status == CIRCE_OK && t < 2; t++)
-        if (targets[t] != NULL && is_better(s, t, found[t].error, F.cols, sight.parts)) {
+        if (targets[t] != NULL && is_better(s, t, found[t].error, features, sight.parts)) {
             s->least[t] = found[t].error;
-            s->rank[t] = F.cols;
+            s->rank[t] = features;
             s->degrees[t] = found[t].degrees;
             s->ridge[t] = found[t].ridge;
             s->share[t] = found[t].alone > 0.0 ? found[t].error / found[t].alone : 1.0;
@@ -455,6 +454,7 @@ static circe_status search(const circe__data *data, const circe__table *const ta
     circe__data part = {0};
     circe__table rows[2] = {{0}};
     for (int t = 0; t < 2; t++) s.best[t] = (circe__sight){CIRCE__KERNEL, t, 1.0, 0, 0.0};
+    if (data->options.memory != NULL) s.of_y = circe__key_of_y(data, 's');
     circe_status status = circe__metric_learn(data, targets, false);
     if (status == CIRCE_OK && data->total > most) {
         index = circe__alloc(data->context, most, sizeof *index);

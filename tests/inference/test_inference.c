@@ -808,6 +808,44 @@ static void no_false_alarms(void **state) {
     assert_true(alarms <= KINDS * sets / 20);
 }
 
+/* Tests that share a memory, in which each finds what those before left there of its x, y or z, have the bits of tests
+ * that have none. */
+static void memory_changes_nothing(void **state) {
+    enum { ROWS = 260, VARIABLES = 4 };
+    static const circe_test_method some[] = {CIRCE_TEST_KCI, CIRCE_TEST_CIRCE, CIRCE_TEST_GCM, CIRCE_TEST_RCOT};
+    (void)state;
+    circe_context *context = test_context(2);
+    circe_mat v[VARIABLES];
+    circe_test_memory *memory = NULL;
+    double weights[ROWS];
+    assert_ok(circe_test_memory_create(context, 1e8, &memory));
+    for (int64_t i = 0; i < ROWS; i++) weights[i] = 0.5 + (double)(i % 3);
+    for (int64_t dim = 1; dim <= 2; dim++) {
+        circe_mat y = test_normal(90, ROWS, dim);
+        for (int64_t k = 0; k < VARIABLES; k++) {
+            v[k] = test_normal(91 + (uint64_t)k, ROWS, 1);
+            for (int64_t i = 0; i < ROWS; i++)
+                test_set(&v[k], i, 0, sin((double)(k + 1) * test_at(&y, i, dim - 1)) + test_at(&v[k], i, 0));
+        }
+        for (int64_t m = 0; m < COUNT(some); m++)
+            for (int64_t k = 0; k < VARIABLES * (VARIABLES - 1); k++) {
+                circe_test_options options = options_of(some[m]);
+                int64_t x = k / (VARIABLES - 1), z = (x + 1 + k % (VARIABLES - 1)) % VARIABLES;
+                options.weights = k % 4 == 3 ? weights : NULL;
+                circe_test_result alone = run(context, &v[x], &y, &v[z], &options);
+                options.memory = memory;
+                circe_test_result shared = run(context, &v[x], &y, &v[z], &options);
+                assert_memory_equal(&alone.p_value, &shared.p_value, sizeof(double));
+                assert_memory_equal(&alone.statistic, &shared.statistic, sizeof(double));
+                assert_memory_equal(&alone.null_sd, &shared.null_sd, sizeof(double));
+                assert_memory_equal(&alone.x.remaining, &shared.x.remaining, sizeof(double));
+                assert_memory_equal(&alone.z.remaining, &shared.z.remaining, sizeof(double));
+                assert_memory_equal(&alone.left_out_x, &shared.left_out_x, sizeof(double));
+            }
+    }
+    circe_test_memory_destroy(memory);
+}
+
 /* What tests share belongs to their context: a memory of another one, which may end before, is refused. */
 static void memory_of_tests(void **state) {
     (void)state;
@@ -850,4 +888,4 @@ TEST_MAIN("inference", TEST(threads_and_seeds), TEST(threads_on_many_rows), TEST
           TEST(mistrust), TEST(regressors), TEST(forest_stopped), TEST(features_stopped), TEST(forest_of_neighbours),
           TEST(calibration), TEST(effects), TEST(along_y), TEST(ranks), TEST(ranks_on_any_threads),
           TEST(ranks_know_no_units), TEST(outliers), TEST(outliers_of_kernels), TEST(no_false_alarms),
-          TEST(memory_of_tests), TEST(out_of_memory))
+          TEST(memory_of_tests), TEST(memory_changes_nothing), TEST(out_of_memory))

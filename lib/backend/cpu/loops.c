@@ -95,5 +95,6 @@ const circe__loops FN(loops) = {
     .factor_bytes = factor_bytes,
     .factor = factor,
     .reduce = reduce,
+    .reflect = reflect,
     .cosines = cosines,
 };
