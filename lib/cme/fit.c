@@ -455,7 +455,8 @@ static circe_status drop_weightless(circe__holdout *holdout, double *y, double *
 static circe_status check_weights(const circe__fit_by *by, const circe_cme_options *options) {
     if (options->weights == NULL) return CIRCE_OK;
     if (by != NULL && by->ranks == NULL)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "a fit on a GPU takes no weights of rows");
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "a fit on a GPU takes no weights of rows; fit on the CPU, or over ranks");
     return CIRCE_OK;
 }
 

@@ -127,6 +127,7 @@ struct circe_workspace {
     size_t bytes[CIRCE__N_SLOTS];
     circe_ranks ranks;  /* size 0: alone */
     int64_t n_weights;  /* rows that the slot WEIGHTS has weights for; 0: every row counts once */
+    int64_t n_given;    /* rows that the caller gave weights for, which may be equal and none therefore */
     int64_t n_weighted; /* those of positive weight */
 };
 
@@ -142,6 +143,7 @@ static inline const double *circe__roots_of(const circe_workspace *workspace) {
 static inline int64_t circe__counted(const circe_workspace *workspace, int64_t n) {
     return workspace->n_weights > 0 ? workspace->n_weighted : n;
 }
+static inline void circe__weights_used(circe_workspace *workspace) { workspace->n_weights = workspace->n_given = 0; }
 static inline bool circe__all_equal(const double *values, int64_t n) {
     for (int64_t i = 1; i < n; i++)
         if (values[i] != values[0]) return false;

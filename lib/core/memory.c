@@ -145,25 +145,27 @@ circe_status circe__weights_normalize(const double *weights, int64_t n, double *
     return CIRCE_OK;
 }
 
-/* The slot holds weights and roots, and two columns of scratch (estimator.c). */
+/* Equal weights are none, to the last bit. The slot holds weights and roots, and two columns of scratch (estimator.c).
+ */
 circe_status circe_workspace_set_weights(circe_workspace *workspace, const double *weights, int64_t n) {
     if (workspace == NULL || n < 0 || (weights != NULL && n == 0))
         return circe_fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL, and there must be at least one weight");
-    workspace->n_weights = 0;
+    circe__weights_used(workspace);
     if (weights == NULL) return CIRCE_OK;
     double *own = circe__take(workspace, CIRCE__SLOT_WEIGHTS, 4 * n, sizeof *own);
     if (own == NULL) return CIRCE_ERR_MEMORY;
     circe_status status = circe__weights_normalize(weights, n, own, &workspace->n_weighted);
     if (status != CIRCE_OK) return status;
     for (int64_t i = 0; i < n; i++) own[n + i] = sqrt(own[i]);
-    workspace->n_weights = n;
+    workspace->n_given = n;
+    workspace->n_weights = circe__all_equal(own, n) ? 0 : n;
     return CIRCE_OK;
 }
 
 circe_status circe__check_weights(const circe_workspace *workspace, int64_t rows) {
-    if (workspace->n_weights == 0 || workspace->n_weights == rows) return CIRCE_OK;
+    if (workspace->n_given == 0 || workspace->n_given == rows) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_SHAPE, "there are %lld weights for %lld rows; there must be one for each row",
-                      (long long)workspace->n_weights, (long long)rows);
+                      (long long)workspace->n_given, (long long)rows);
 }
 
 size_t circe_workspace_bytes(const circe_workspace *workspace) {

@@ -292,7 +292,8 @@ static circe_status check_options(circe_cuda *cuda, const circe_kernel *kernel_y
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "options->holdout must be NULL on a GPU; give z_hat, which circe_cme_mean makes of it");
     if (o->previous_weights != NULL)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "a GPU takes no weights of rows; leave previous_weights NULL");
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "a GPU takes no weights of rows; leave previous_weights NULL, or measure on the CPU");
     circe_status status = circe__gcm_check(o, kernel_y);
     if (status != CIRCE_OK || is_linear(c)) return status;
     status = circe__cuda_batch_options(&batch, &own);

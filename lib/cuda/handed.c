@@ -72,7 +72,8 @@ circe_status circe__on_cuda_points(circe_measure *m, const circe_mat *x, const c
     if (s->features != NULL)
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "a measure on a GPU that is bound to residual features takes rows");
     if (circe__weights_of(m->workspace) != NULL)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "a measure on a GPU takes no weights of rows");
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "a measure on a GPU takes no weights of rows; measure on the CPU, or leave them out");
     circe_status status = prepare(m, x, &zeta);
     if (status == CIRCE_OK && circe__uses(m, CIRCE_USES_Y)) status = circe__cuda_check_rows(y->rows, x->rows, "y");
     if (status == CIRCE_OK) status = circe__cuda_check_rows(z->rows, x->rows, "z");

@@ -438,7 +438,8 @@ circe_status circe_measure_to_cuda(circe_measure *m, circe_cuda *cuda, int64_t n
     if (cuda == NULL) return CIRCE_OK;
     circe_status status = refuse(m);
     if (status == CIRCE_OK && m->weights != NULL)
-        status = circe_fail(CIRCE_ERR_UNSUPPORTED, "a measure on a GPU takes no weights of rows");
+        status = circe_fail(CIRCE_ERR_UNSUPPORTED,
+                            "a measure on a GPU takes no weights of rows; measure on the CPU, or leave them out");
     if (status != CIRCE_OK) return status;
     circe__on_cuda *s = m->on_device = circe__calloc(m->context, 1, sizeof *s);
     if (s == NULL) return CIRCE_ERR_MEMORY;

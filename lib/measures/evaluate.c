@@ -179,7 +179,7 @@ circe_status circe_measure_evaluate_at(circe_measure *m, int64_t place, int64_t 
     if (carries) status = recall(m, place, &previous_x, &previous_y, &points);
     if (status == CIRCE_OK) status = weigh_batch(m, points.rows, n, &nothing);
     if (status == CIRCE_OK) status = nothing ? measure_nothing(x, value, grad) : measure_batch(m, &points, value, grad);
-    if (m != NULL) m->workspace->n_weights = 0;
+    if (m != NULL) circe__weights_used(m->workspace);
     if (status == CIRCE_OK && grad != NULL) status = circe__measure_scale_back(m, x, grad);
     return status == CIRCE_OK && carries && !nothing ? circe__measure_remember(m, place, points.rows, x) : status;
 }
@@ -215,7 +215,7 @@ circe_status circe_measure_points_at(circe_measure *m, int64_t place, const circ
     bool on_device = m->device != NULL && m->device->points != NULL;
     circe_status status =
         on_device ? m->device->points(m, x, y, z, value, grad) : measure_points(m, place, x, y, z, value, grad);
-    m->workspace->n_weights = 0; /* used */
+    circe__weights_used(m->workspace); /* used */
     return status;
 }
 

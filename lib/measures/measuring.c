@@ -394,7 +394,7 @@ circe_status circe_measure_fit(circe_measure *m, const circe_mat *y, const circe
     CIRCE_OWN_SETTINGS;
     if (m == NULL || y == NULL || z == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure, y and z must not be NULL");
     circe_status status = fit(m, y, z);
-    m->workspace->n_weights = 0; /* used */
+    circe__weights_used(m->workspace); /* used */
     return status;
 }
 
@@ -480,7 +480,7 @@ circe_status circe_measure_bind(circe_measure *m, const circe_mat *y, const circ
     CIRCE_OWN_SETTINGS;
     if (m == NULL || y == NULL || z == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure, y and z must not be NULL");
     circe_status status = bind_rows(m, y, z);
-    m->workspace->n_weights = 0; /* used */
+    circe__weights_used(m->workspace); /* used */
     return status;
 }
 
@@ -495,7 +495,7 @@ circe_status circe_measure_bind_features(circe_measure *m, const circe_features 
     if (status != CIRCE_OK) return status;
     unbind(m);
     status = keep_weights(m, y.rows);
-    m->workspace->n_weights = 0; /* used */
+    circe__weights_used(m->workspace); /* used */
     if (status != CIRCE_OK) return status;
     m->features = features;
     m->n_rows = y.rows;
