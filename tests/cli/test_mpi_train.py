@@ -77,7 +77,7 @@ class Trains(mpi_support.Case):
     def test_any_number_of_ranks_gives_the_same(self):
         """Every regulariser; a batch that the ranks do not divide; early stopping; losses as well as parameters."""
         for kind, gamma in (("none", None), ("circe", "100"), ("hscic", "30"), ("gcm", "0.1"), ("hsic", "1")):
-            more = ["--regularizer", kind, "--epochs", "4", "--json", *(["--gamma", gamma] if gamma else [])]
+            more = ["--regularizer", kind, "--epochs", "5", "--json", *(["--gamma", gamma] if gamma else [])]
             one, alone = self.train(0, "one", *more)
             one = json.loads(one)
             for ranks in (2, 3) if kind == "circe" else (3,):
@@ -85,7 +85,7 @@ class Trains(mpi_support.Case):
                 several = json.loads(out)  # one object: one rank speaks
                 self.assertEqual(len(self.said(err)), len(set(self.said(err))), err)  # warnings, of one rank
                 self.compare("one", "several")
-                self.assertEqual(len(self.epochs(err)), 4, err)
+                self.assertEqual(len(self.epochs(err)), 5, err)
                 for now, then in zip(self.epochs(err), self.epochs(alone)):
                     self.assertEqual(now.keys(), then.keys())
                     for name, value in then.items():
@@ -120,8 +120,9 @@ class Trains(mpi_support.Case):
                    "several.safetensors")
 
     def epochs(self, err):
-        """Loss, regulariser and validation at the end of every epoch, as people see them: two digits. A slow machine also
-        tells of the middle of an epoch, by the last one's number."""
+        """Loss, regulariser and validation at the end of every epoch, as people see them: two digits. There is one line for a
+        tenth of the run. A slow machine also tells of the middle of an epoch, by the last one's number; where epochs end at
+        tenths, no such line takes the place of an epoch's own."""
         lines = {}
         for line in err.splitlines():
             if line.startswith("epoch") and "validation" in line:
