@@ -359,6 +359,55 @@ null("holidays of a date", 700, kept=True)(
     common(lambda y: np.sin(2 * np.pi * y / 365) + 2 * np.isin(y % 365, HOLIDAYS),
            lambda rng, n: rng.integers(730, size=(n, 1)).astype(float), 0.5, 0.5))
 
+# ---- kept aside, fourth set: what nearest rows do not show -------------------------------------------------------------------
+
+
+def staircase(rng, n, noise=0.5):
+    """Steps along one of three columns, and a line along another."""
+    y = normal(rng, n, 3)
+    mean = np.floor(2 * column(y, 0)) / 2 + column(y, 1)
+    return mean + noise * normal(rng, n), y, mean + noise * normal(rng, n)
+
+
+def clusters(rng, n, count, dim, spread=0.25):
+    """Rows around centres, each centre with means of its own."""
+    centres = normal(rng, count, dim)
+    y = centres[rng.integers(count, size=n)] + spread * normal(rng, n, dim)
+    mean = rng.standard_normal((2, count))[:, nearest(y, centres)]
+    return mean[0] + 0.5 * rng.standard_normal(n), y, mean[1] + 0.5 * rng.standard_normal(n)
+
+
+def ages(rng, n):
+    return rng.uniform(18, 90, (n, 1))
+
+
+def brackets(income):
+    return np.log(income) + 0.4 * (income > 0.8) + 0.4 * (income > 2) + 0.4 * (income > 4)
+
+
+null("staircase in 3-D", 1000)(staircase)
+null("staircase in 3-D, n = 5,000", 5000)(staircase)
+null("8 clusters in 3-D", 600, kept=True)(lambda rng, n: clusters(rng, n, 8, 3))
+null("age limits, n = 25,000", 25000, kept=True)(
+    common(lambda y: 0.02 * y + 0.3 * (y >= 21) + 0.5 * (y >= 65), ages, 0.5, 0.5))
+null("5 regions of a map", 600, kept=True)(lambda rng, n: regions(rng, n, 5))
+null("shells in 3-D", 1000, kept=True)(
+    common(lambda y: np.floor(2 * np.sqrt((y**2).sum(1, keepdims=True))) % 3 / 2, normals(3), 0.5, 0.5))
+null("two staircases in 5-D", 1500, kept=True)(
+    common(lambda y: np.round(1.5 * column(y, 0)) / 1.5 + np.round(1.5 * column(y, 3)) / 1.5, normals(5), 0.5, 0.5))
+null("tiles in 2-D", 1200, kept=True)(
+    common(lambda y: (np.floor(column(y, 0) + column(y, 1)) + np.floor(column(y, 0) - column(y, 1))) % 2,
+           lambda rng, n: rng.uniform(0, 3, (n, 2)), 0.5, 0.5))
+null("brackets of an income, 2-D", 2000, kept=True)(
+    common(lambda y: brackets(column(y, 0)) + 0.5 * np.sin(2 * column(y, 1)),
+           lambda rng, n: np.hstack([np.exp(normal(rng, n)), normal(rng, n)]), 0.5, 0.5))
+null("scores with thresholds, 3-D", 800, kept=True)(
+    common(lambda y: 0.05 * column(y, 0) + (column(y, 0) > 23) + (column(y, 1) > 30) * (column(y, 2) > 0),
+           lambda rng, n: np.hstack([rng.integers(41, size=(n, 2)).astype(float), normal(rng, n)]), 0.5, 0.5))
+null("5 tilted planes in 5-D", 1000, kept=True)(lambda rng, n: half_spaces(rng, n, 5, 5))
+null("waves in 3-D", 800, kept=True)(
+    two(lambda y: np.sin(2 * column(y, 0)) + column(y, 1), lambda y: np.cos(2 * column(y, 0)) - column(y, 2), normals(3), 0.5, 0.5))
+
 # ---- alternatives -------------------------------------------------------------------------------------------------------
 
 
@@ -394,3 +443,50 @@ def hyppo_like(kind, rng, n, dim=1):
 for _kind in ("linear", "quadratic", "sine", "circle"):
     alternative(f"hidden cause, {_kind}", 400, kept=_kind in ("sine", "quadratic"))(
         lambda rng, n, kind=_kind: hyppo_like(kind, rng, n))
+
+# ---- alternatives kept aside: no bound of trust was chosen on these ----------------------------------------------------------
+
+
+def smooth_pair(rng, n, dim, noises, scale=0.5):
+    """Smooth means of random directions, with these noises of x and z."""
+    y = normal(rng, n, dim)
+    means = [np.sin(y @ (1.5 * rng.standard_normal(dim) / np.sqrt(dim)) + rng.uniform(0, 6)) + y @ rng.standard_normal(dim) / dim
+             for _ in range(2)]
+    e, f = noises(rng, y)
+    return means[0] + scale * e, y, means[1] + scale * f
+
+
+def correlated_noise(rho, draw=lambda rng, n: rng.standard_normal(n)):
+    def make(rng, y):
+        e, f = draw(rng, len(y)), draw(rng, len(y))
+        return e, rho * e + np.sqrt(1 - rho * rho) * f
+
+    return make
+
+
+def bent_noise(rng, y):
+    e, f = rng.standard_normal((2, len(y)))
+    return e, 0.5 * (e**2 - 1) + f
+
+
+def wave_noise(rng, y):
+    e, f = rng.standard_normal((2, len(y)))
+    rho = np.sin(2 * y[:, 0])
+    return e, rho * e + np.sqrt(1 - rho**2) * f
+
+
+for _dim in (1, 2, 3, 4):
+    alternative(f"smooth, {_dim}-D, rho = .3", 400, kept=True)(
+        lambda rng, n, dim=_dim: smooth_pair(rng, n, dim, correlated_noise(0.3)))
+alternative("smooth, 3-D, rho = .15, n = 2,000", 2000, kept=True)(lambda rng, n: smooth_pair(rng, n, 3, correlated_noise(0.15)))
+alternative("smooth, 2-D, t of 3 degrees, rho = .3", 600, kept=True)(
+    lambda rng, n: smooth_pair(rng, n, 2, correlated_noise(0.3, lambda rng, n: rng.standard_t(3, n))))
+alternative("smooth, 3-D, bent noise", 500, kept=True)(lambda rng, n: smooth_pair(rng, n, 3, bent_noise))
+alternative("smooth, 2-D, the correlation waves", 500, kept=True)(lambda rng, n: smooth_pair(rng, n, 2, wave_noise))
+alternative("binary x, 3-D", 800, kept=True)(
+    lambda rng, n: (lambda y, e: (flip(rng, logistic(column(y, 0) - column(y, 1) + e)), y, np.sin(column(y, 1)) + e))(
+        normal(rng, n, 3), normal(rng, n)))
+alternative("staircase in 3-D, rho = .5", 1000, kept=True)(
+    lambda rng, n: (lambda y, e: (np.floor(2 * column(y, 0)) / 2 + column(y, 1) + 0.5 * e, y,
+                                  np.floor(2 * column(y, 0)) / 2 + column(y, 1) + 0.25 * e + 0.43 * normal(rng, n)))(
+        normal(rng, n, 3), normal(rng, n)))

@@ -199,8 +199,8 @@ typedef struct circe_test_result {
      * NaN for other nulls. */
     double mid_p;
     /* About how many standard deviations the errors of the two regressions could move the statistic. Estimated from
-     * their degrees of freedom, from the similarity of the two fits and, if the test rejects, from how alike the
-     * residuals of rows with nearly the same y are. NaN: not checked. */
+     * their degrees of freedom, from the similarity of the two fits (not for pcm) and, if the test rejects, from how
+     * alike the residuals are of rows that are alike in y. NaN: not checked. */
     double misfit;
     /* If the test rejects, and many rows have the same y as others: the p-value with rows permuted within equal y,
      * which is right whatever the regressions miss, and the share of the rows' degrees of freedom that it sees. NaN and

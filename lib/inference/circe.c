@@ -164,7 +164,7 @@ circe_status circe__test_circe(const circe__data *data, circe_test_result *resul
     circe_test_null null = data->options.null == CIRCE_NULL_AUTO ? CIRCE_NULL_WILD : data->options.null;
     status = circe__pair_test(data, &pair, null, result);
     if (status == CIRCE_OK && data->options.mean != CIRCE_MEAN_SPLIT)
-        status = circe__check_near_pair(data, &regressions, &pair, result);
+        status = circe__check_missed_pair(data, &regressions, &pair, result);
     circe__pair_free(data->context, &pair);
     circe__regressions_free(data->context, &regressions);
     return status;

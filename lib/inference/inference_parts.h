@@ -7,7 +7,7 @@
  *                        pair.c         left (n, p) and right (n, q): what is tested against what
  *                        wild.c, moments.c, distribution.c   the null
  *                        checks.c       are the regressions good enough
- *                        near.c         are residuals of near rows alike
+ *                        missed.c       are residuals of rows alike that are alike in y
  *                        strata.c       permutations within equal y
  *                        verdict.c      the trust and the verdict, in words
  *                        rows.c         operations on tables, in the host's memory or a device's
@@ -31,6 +31,7 @@ enum {
     CIRCE__STREAM_RESAMPLE = 0x72657361,
     CIRCE__STREAM_HALVES = 0x68616c76,
     CIRCE__STREAM_FOREST = 0x666f726573,
+    CIRCE__STREAM_MISSED = 0x6d6973736564,
 };
 
 typedef struct circe__table {
@@ -502,12 +503,14 @@ circe_status circe__check_misfit(const circe__data *data, const circe__regressor
                                  const circe__table *const targets[2], const circe__table *const noise[2],
                                  circe_test_result *result);
 
-/* near.c: raises result->misfit of a rejection to what near rows show, by the noise of each side; [0] NULL: only z is
- * regressed. */
-circe_status circe__check_near(const circe__data *data, const circe__regressor sides[2],
-                               const circe__table *const noises[2], circe_test_result *result);
-circe_status circe__check_near_pair(const circe__data *data, const circe__regressions *made, const circe__pair *pair,
-                                    circe_test_result *result);
+/* missed.c: raises result->misfit of a rejection to what residuals of rows that are alike in y show, by the noise of
+ * each side; [0] NULL: only z is regressed. *doubtful (NULL: the search is over): whether near rows alone raise it
+ * above CIRCE__MOVES, for which a short search of a regression is given up; then nothing more is looked at. */
+#define CIRCE__MOVES 0.4
+circe_status circe__check_missed(const circe__data *data, const circe__regressor sides[2],
+                                 const circe__table *const noises[2], bool *doubtful, circe_test_result *result);
+circe_status circe__check_missed_pair(const circe__data *data, const circe__regressions *made, const circe__pair *pair,
+                                      circe_test_result *result);
 
 /* result->effective_rows; `columns`: the sides are columns themselves, not features of kernels. */
 circe_status circe__check_rows(const circe__data *data, const circe__pair *pair, bool columns,

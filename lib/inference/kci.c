@@ -16,7 +16,7 @@ circe_status circe__test_kci(const circe__data *data, circe_test_result *result)
     pair.scale = 1.0 / (double)data->n;
     circe_test_null null = data->options.null == CIRCE_NULL_AUTO ? CIRCE_NULL_GAMMA : data->options.null;
     status = circe__pair_test(data, &pair, null, result);
-    if (status == CIRCE_OK) status = circe__check_near_pair(data, &regressions, &pair, result);
+    if (status == CIRCE_OK) status = circe__check_missed_pair(data, &regressions, &pair, result);
     circe__pair_free(data->context, &pair);
     circe__regressions_free(data->context, &regressions);
     return status;

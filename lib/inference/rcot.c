@@ -40,9 +40,9 @@ static bool may_be_quick(const circe__data *data) {
 
 /* Whether what the short search found may leave the same of y in x and in z: one good fit of the two is enough. */
 static bool is_doubtful(const circe__data *data, const circe__regressions *made, const circe_test_result *result) {
-    const double unlikely = 0.2, moves = 0.4;
+    const double unlikely = 0.2;
     return circe__may_be_misfit(data, result) &&
-           (fmax(made->side[0].info.check_p, made->side[1].info.check_p) < unlikely || result->misfit > moves);
+           (fmax(made->side[0].info.check_p, made->side[1].info.check_p) < unlikely || result->misfit > CIRCE__MOVES);
 }
 
 /* Tests what regressions like those of kci, or the means per value of y, leave of x and z. Sets *again if a longer
@@ -78,14 +78,15 @@ static circe_status test_residuals(const circe__data *data, circe_test_result *r
     if (status == CIRCE_OK && checked) status = circe__noise_of(data, &made.side[0], &noise);
     if (status == CIRCE_OK && checked) status = circe__check_sides(data, &x, &noise, &made, &pair, result);
     const circe__table *noises[2] = {&noise, &pair.noise};
-    if (status == CIRCE_OK && checked) status = circe__check_near(data, made.side, noises, result);
+    *again = status == CIRCE_OK && quick && is_doubtful(data, &made, result);
+    if (status == CIRCE_OK && checked && !*again)
+        status = circe__check_missed(data, made.side, noises, quick ? again : NULL, result);
     if (status == CIRCE_OK) {
         result->x = made.side[0].info;
         result->z = made.side[1].info;
         result->x.remaining = size > 0.0 ? left / size : 0.0;
         result->z.remaining = remaining;
     }
-    *again = status == CIRCE_OK && quick && is_doubtful(data, &made, result);
     if (quick && o->skip_checks) result->misfit = result->x.check_p = result->z.check_p = NAN;
     circe__table_free(context, &x);
     circe__table_free(context, &noise);

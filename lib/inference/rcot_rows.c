@@ -480,7 +480,7 @@ static circe_status check_some(const layout *l, const maps *m, circe_test_result
         if (status == CIRCE_OK) info[side]->check_p = mean[side].info.check_p;
     }
     const circe__table *noises[2] = {&residual[0], &residual[1]};
-    if (status == CIRCE_OK) status = circe__check_near(&part, mean, noises, result);
+    if (status == CIRCE_OK) status = circe__check_missed(&part, mean, noises, NULL, result);
     circe__free(data->context, mean[0].leverage);
     circe__free(data->context, mean[1].leverage);
     circe__free(data->context, index);

@@ -289,7 +289,7 @@ static circe_status check_misfit(const circe__data *data, const material *m, cir
     if (status == CIRCE_OK) status = circe__noise(data, &sides[1], &m->z, &noise[1]);
     const circe__table *noises[2] = {&noise[0], &noise[1]};
     if (status == CIRCE_OK) status = circe__check_misfit(data, sides, targets, noises, result);
-    if (status == CIRCE_OK) status = circe__check_near(data, sides, noises, result);
+    if (status == CIRCE_OK) status = circe__check_missed(data, sides, noises, NULL, result);
     circe__table_free(data->context, &noise[0]);
     circe__table_free(data->context, &noise[1]);
     return status;

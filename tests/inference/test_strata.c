@@ -330,11 +330,31 @@ static void near_rows_object_to_regions(void **state) {
     }
 }
 
+static double of_staircase(const double *y, int which, uint64_t set) {
+    (void)which;
+    (void)set;
+    return 0.5 * floor(8.0 * y[0]) + 4.0 * y[1];
+}
+
+/* Steps along one of three columns beside a line in another: nearly all are rejected, since a smooth fit cuts through
+ * the steps, and rows near each other in all three columns show nothing of it. */
+static void trees_object_to_staircases(void **state) {
+    (void)state;
+    enum { SETS = 10, LEAST = 6, MOST = 2 };
+    const circe_test_method methods[] = {CIRCE_TEST_KCI, CIRCE_TEST_GCM, CIRCE_TEST_RCOT};
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        answers a = judge(methods[m], SETS, 3000, 3, 0, 0.0, of_staircase);
+        if (a.rejected < LEAST || a.rejected - a.objected > MOST)
+            fail_msg("method %d: %d of %d rejected, %d objected to", (int)methods[m], a.rejected, SETS, a.objected);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_equal_y_object_to_what_jumps_from_day_to_day),
         cmocka_unit_test(rows_of_equal_y_confirm_dependence),
         cmocka_unit_test(near_rows_object_to_regions),
+        cmocka_unit_test(trees_object_to_staircases),
         cmocka_unit_test(counts_are_exact),
         cmocka_unit_test(rare_classes_hold_the_level),
         cmocka_unit_test(rejections_of_rare_classes_without_permutations_are_doubtful),
