@@ -133,7 +133,7 @@ static circe_status measure(circe_workspace *workspace, const circe_kernels *ker
     regressions R;
     circe_status status = circe__normalized_begin(workspace, kernels, x, y, z, options, value, grad, &m);
     if (status != CIRCE_OK) return status;
-    int previous = circe__threads_begin(workspace->context);
+    int previous = circe__threads_begin(m.workspace->context);
     status = make_regressions(&m, &R);
     if (status == CIRCE_OK) status = R.z.dense ? nocco_dense(&m, &R) : nocco_lowrank(&m, &R);
     return circe__threads_finish(previous, status);
