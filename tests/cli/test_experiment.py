@@ -2,6 +2,7 @@
 
 Only the Python standard library is needed. CIRCE_BINARY names the command to test."""
 
+import contextlib
 import csv
 import html.parser
 import json
@@ -149,6 +150,16 @@ class ExperimentTest(unittest.TestCase):
                 return [int(p) for p in file.read().split()]
         except OSError:
             return []
+
+    def is_held(self, pid):
+        """Stops a process; False if it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+        while self.is_alive(pid):
+            with contextlib.suppress(OSError), open("/proc/%d/stat" % pid) as file:
+                if file.read().rsplit(")", 1)[1].split()[0] == "T":
+                    return True
+        return False
 
     @staticmethod
     def is_alive(pid):
@@ -411,10 +422,11 @@ class RestartTest(ExperimentTest):
     def test_child_killed(self):
         process = self.start(SLOW, "--jobs", 2)
         self.wait_for_runs(process, 1)
-        before = self.children(process)
-        while self.children(process)[-1:] in ([], before[-1:]):  # a child that has just begun
+        before, child = self.children(process), None
+        while child is None:  # one that has just begun, and cannot end before it is killed
             self.assertIsNone(process.poll())
-        os.kill(self.children(process)[-1], signal.SIGKILL)
+            child = next((pid for pid in self.children(process)[-1:] if pid not in before and self.is_held(pid)), None)
+        os.kill(child, signal.SIGKILL)
         _, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 1, err)
         self.assertRegex(err, r"the run \S+-seed\d+ failed: killed by signal 9 \(Killed\)")
