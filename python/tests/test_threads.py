@@ -405,17 +405,19 @@ model = circe.ConditionalMean(sigma2_y=1.0, sigma2_z=1.0, ridge=1.0).fit(y[:500]
 circe.set_threads(2)
 circe.train, circe.get_threads()  # loaded
 sent = []
-def interrupt():
-    sent.append(time.process_time())
-    os.kill(os.getpid(), signal.SIGINT)
-timer = threading.Timer(0.6, interrupt)
-timer.start()
+def interrupt():  # once more after long, as a person does: Python drops what is raised while an object is given back
+    time.sleep(0.6)
+    while True:
+        sent.append(time.process_time())
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(30)
+threading.Thread(target=interrupt, daemon=True).start()
 try:
     with tempfile.TemporaryDirectory() as folder:
         while True:
             {call}
 except KeyboardInterrupt:
-    print(time.process_time() - sent[0])
+    print(time.process_time() - sent[-1])
 assert np.isfinite(circe.hsic(x[:100], z[:100]).value)  # the next call is none the worse
 """
 
